@@ -1,0 +1,105 @@
+#include "base/text.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace drawbridge::base {
+namespace {
+
+bool is_continuation(unsigned char byte) {
+    return (byte & 0xC0U) == 0x80U;
+}
+
+}  // namespace
+
+std::size_t utf8_sequence_length(std::string_view text) {
+    const auto byte = [&](std::size_t i) {
+        return i < text.size() ? static_cast<unsigned char>(text[i])
+                               : static_cast<unsigned char>(0);
+    };
+    if (text.empty()) return 0;
+    const unsigned char first = byte(0);
+    const unsigned char second = byte(1);
+    if (first < 0x80) return 1;
+    if (first < 0xC2 || !is_continuation(second)) return 0;
+    if (first < 0xE0) return 2;
+    if (!is_continuation(byte(2))) return 0;
+    if (first < 0xF0) {
+        const bool overlong = first == 0xE0 && second < 0xA0;
+        const bool surrogate = first == 0xED && second >= 0xA0;
+        return overlong || surrogate ? 0 : 3;
+    }
+    if (first > 0xF4 || !is_continuation(byte(3))) return 0;
+    const bool overlong = first == 0xF0 && second < 0x90;
+    const bool too_large = first == 0xF4 && second >= 0x90;
+    return overlong || too_large ? 0 : 4;
+}
+
+bool is_utf8(std::string_view text) {
+    while (!text.empty()) {
+        const std::size_t length = utf8_sequence_length(text);
+        if (length == 0) return false;
+        text.remove_prefix(length);
+    }
+    return true;
+}
+
+std::size_t find_no_json(std::string_view text) {
+    constexpr std::uint64_t ones = 0x0101010101010101U;
+    constexpr std::uint64_t high = ones * 0x80U;
+    std::size_t at = 0;
+    while (at < text.size()) {
+        if (text.size() - at >= sizeof(std::uint64_t)) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, text.data() + at, sizeof word);
+            if (((word | (word - ones * 0x20U)) & high) == 0) {  // eight bytes of 0x20 to 0x7F
+                at += sizeof word;
+                continue;
+            }
+        }
+        const auto c = static_cast<unsigned char>(text[at]);
+        if (c < 0x20 && c != '\n' && c != '\r' && c != '\t') return at;
+        const std::size_t length = utf8_sequence_length(text.substr(at));
+        if (length == 0) return at;
+        at += length;
+    }
+    return at;
+}
+
+void append_go_number(std::string& out, double value) {
+    std::array<char, 32> buffer{};
+    const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                       std::chars_format::scientific);
+    std::string_view text(buffer.data(), static_cast<std::size_t>(written.ptr - buffer.data()));
+    if (text.front() == '-') {
+        out += '-';
+        text.remove_prefix(1);
+    }
+    const std::size_t mark = text.find('e');
+    std::string digits(text.substr(0, mark));
+    if (digits.size() > 1) digits.erase(1, 1);  // the point
+    int exponent = 0;
+    const char* exponent_text = text.data() + mark + (text[mark + 1] == '+' ? 2 : 1);
+    std::from_chars(exponent_text, text.data() + text.size(), exponent);
+
+    const double magnitude = std::fabs(value);
+    if (magnitude != 0 && (magnitude < 1e-6 || magnitude >= 1e21)) {
+        out += text.substr(0, mark);
+        out += exponent < 0 ? "e" : "e+";
+        out += std::to_string(exponent);
+    } else if (exponent < 0) {
+        out += "0.";
+        out.append(static_cast<std::size_t>(-exponent - 1), '0');
+        out += digits;
+    } else {
+        const auto whole = static_cast<std::size_t>(exponent) + 1;
+        if (digits.size() < whole) digits.append(whole - digits.size(), '0');
+        out.append(digits, 0, whole);
+        if (digits.size() > whole) out.append(1, '.').append(digits, whole);
+    }
+}
+
+}  // namespace drawbridge::base

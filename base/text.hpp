@@ -1,0 +1,27 @@
+#pragma once
+// UTF-8 and number texts: what the JSON reader and writer share.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace drawbridge::base {
+
+/// Bytes of the UTF-8 sequence that `text` begins with; 0 if there is none (RFC 3629: no overlong
+/// forms, no surrogates, nothing above U+10FFFF).
+[[nodiscard]] std::size_t utf8_sequence_length(std::string_view text);
+
+/// Whether all of `text` is UTF-8.
+[[nodiscard]] bool is_utf8(std::string_view text);
+
+/// The place of the first byte that no JSON text may hold: a control character other than white
+/// space , or what is
+/// no UTF-8. The size of the text if there is none.
+[[nodiscard]] std::size_t find_no_json(std::string_view text);
+
+/// Appends `value` as Go's encoding/json writes a float64: the shortest digits that read back as
+/// the same number, an exponent only below 1e-6 and from 1e21 on (`1e-7`, `1e+21`). `value` is
+/// finite.
+void append_go_number(std::string& out, double value);
+
+}  // namespace drawbridge::base
