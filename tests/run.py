@@ -1,0 +1,324 @@
+"""Run the tests in parts and count them; `tests/run` installs what is needed and runs this."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "logs"
+CHECK_PYTHON = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drawbridge-check" / "bin" / "python"
+JOBS = str(os.cpu_count() or 2)
+
+# A clone in another folder finds what an earlier one compiled.
+os.environ |= {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
+os.environ.setdefault("ASAN_OPTIONS", "detect_stack_use_after_return=1:strict_string_checks=1")
+os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+os.environ.setdefault("TSAN_OPTIONS", "halt_on_error=1:second_deadlock_stack=1")
+
+
+@dataclass
+class Count:
+    """How many tests passed and failed; what was no test but broke counts as failed."""
+
+    passed: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.failed + other.failed)
+
+
+class Broken(Exception):
+    """A step that is no test itself (a build) failed."""
+
+
+@dataclass
+class Step:
+    """The outcome of one command."""
+
+    status: int
+    output: str
+    log: Path = field(default_factory=Path)
+
+
+def run(title: str, command: list[str], **environment: str) -> Step:
+    """Runs a command with its output in a log, and says when it starts and ends."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / (re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-") + ".log")
+    print(f"  {title} ...", flush=True)
+    began = time.monotonic()
+    with log.open("wb") as sink:
+        child = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=os.environ | environment)  # fmt: skip
+        for line in child.stdout or ():
+            sink.write(line)
+            progress(line)
+        status = child.wait()
+    progress(b"")
+    print(f"  {title}: {'done' if status == 0 else f'exit status {status}'}, {time.monotonic() - began:.0f} s", flush=True)
+    return Step(status, log.read_text(encoding="utf-8", errors="replace"), log)
+
+
+def progress(line: bytes) -> None:
+    """Shows the newest line of a running command, on a terminal only."""
+    if sys.stdout.isatty():
+        text = line.decode(errors="replace").strip()[:100]
+        print(f"\r\033[K    {text}" if text else "\r\033[K", end="", flush=True)
+
+
+def show(step: Step, lines: int = 60) -> None:
+    """Prints the end of a log, for a step that went wrong."""
+    print("\n".join(f"    | {line}" for line in step.output.splitlines()[-lines:]), flush=True)
+    print(f"    (all of it: {step.log.relative_to(ROOT)})", flush=True)
+
+
+# ---------------------------------------------------------------------------------------------------- steps
+
+
+def build(preset: str, *targets: str) -> None:
+    """Configures and builds; a failure ends the part."""
+    steps = [] if (ROOT / "build" / preset / "build.ninja").exists() else [["cmake", "--preset", preset]]
+    steps.append(["cmake", "--build", "--preset", preset, *(["--target", *targets] if targets else [])])
+    for command in steps:
+        step = run(f"{preset}: {'build' if '--build' in command else 'configure'}", command)
+        if step.status != 0:
+            show(step)
+            raise Broken(f"the {preset} build failed")
+
+
+DOCTEST = re.compile(r"^(\d+): \[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed", re.MULTILINE)
+CTEST = re.compile(r"^ *\d+/\d+ Test +#(\d+): (\S+) \.*\s*(\*\*\*)?", re.MULTILINE)
+
+
+def ctest(preset: str, only: str = "") -> Count:
+    """Runs the unit test programs of a build; counts doctest's cases, and a program that broke as one failure."""
+    step = run(
+        f"{preset}: unit tests",
+        ["ctest", "--test-dir", f"build/{preset}", "-V", "-j", JOBS, "--timeout", "600", *(["-R", only] if only else [])],
+    )
+    return counted(step, count_ctest(step.output))
+
+
+def count_ctest(output: str) -> Count:
+    cases = {number: Count(int(passed), int(failed)) for number, passed, failed in DOCTEST.findall(output)}
+    total = Count()
+    for number, _, bad in CTEST.findall(output):
+        count = cases.get(number, Count() if bad else Count(1))
+        total += Count(count.passed, max(count.failed, 1)) if bad else count
+    return total
+
+
+def pytest(title: str, *arguments: str, program: str = "build/release/bin/drawbridge", jobs: str = "2") -> Count:
+    """Runs pytest and counts what its report says; what was skipped was not tested and counts as failed."""
+    report = LOGS / "pytest.xml"
+    report.unlink(missing_ok=True)
+    step = run(
+        title,
+        ["/usr/bin/python3", "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", f"--junit-xml={report}", "-n", jobs,
+         *arguments],
+        DRAWBRIDGE=str(ROOT / program), PYTHONDONTWRITEBYTECODE="1",
+    )  # fmt: skip
+    return counted(step, count_junit(report.read_text(encoding="utf-8")) if report.exists() else Count())
+
+
+def count_junit(report: str) -> Count:
+    total = Count()
+    for suite in xml.fromstring(report).iter("testsuite"):
+        bad = sum(int(suite.get(key, "0")) for key in ("failures", "errors", "skipped"))
+        total += Count(int(suite.get("tests", "0")) - bad, bad)
+    return total
+
+
+def counted(step: Step, count: Count) -> Count:
+    """The count of a step, with a failure added where the status tells of one that the count does not."""
+    if step.status != 0 and count.failed == 0:
+        count += Count(0, 1)
+    if count.failed:
+        show(step)
+    return count
+
+
+PLAIN = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
+
+
+def check_cases(version: str) -> Count:
+    """Runs the judge of tests/cases over the command line's answers."""
+    step = run(
+        f"cases: check.py for {version}",
+        [str(CHECK_PYTHON), "-B", "tests/cases/check.py", "--drawbridge", "build/release/bin/drawbridge",
+         "--kubernetes-version", version],
+    )  # fmt: skip
+    found = PLAIN.findall(step.output)
+    return counted(step, Count(*map(int, found[-1])) if found else Count())
+
+
+def fuzz(seconds: int) -> Count:
+    """Runs every fuzzer on its seeds for a while, two at a time; each is one test."""
+    build("fuzz")
+    fuzzers = sorted((ROOT / "build" / "fuzz" / "bin").glob("*_fuzz"))
+
+    def one(fuzzer: Path) -> Count:
+        name = fuzzer.name.removesuffix("_fuzz")
+        scratch = ROOT / "build" / "fuzz" / "found" / name
+        scratch.mkdir(parents=True, exist_ok=True)
+        seeds = ROOT / "tests" / "fuzz" / "seeds" / name
+        dictionary = ROOT / "tests" / "fuzz" / f"{name}.dict"
+        step = run(
+            f"fuzz: {name}, {seconds} s",
+            [str(fuzzer), f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
+             f"-artifact_prefix={scratch}/crash-", *([f"-dict={dictionary}"] if dictionary.exists() else []),
+             str(scratch), str(seeds)],
+        )  # fmt: skip
+        ran = re.search(r"stat::number_of_executed_units:\s*([1-9]\d*)", step.output)
+        return counted(step, Count(1) if step.status == 0 and ran else Count(0, 1))
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return sum(pool.map(one, fuzzers), Count())
+
+
+# ---------------------------------------------------------------------------------------------------- parts
+
+
+def part_format() -> Count:
+    """clang-format has nothing to change."""
+    tracked = subprocess.run(["git", "ls-files", "*.cpp", "*.hpp"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = tracked.stdout.split()
+    step = run("format: clang-format", ["clang-format-14", "--dry-run", "--Werror", *files])
+    wrong = set(re.findall(r"^(\S+?):\d+:\d+: error:", step.output, re.MULTILINE))
+    return counted(step, Count(len(files) - len(wrong), len(wrong)))
+
+
+def part_unit() -> Count:
+    """Unit and property tests of all folders, debug build."""
+    build("debug")
+    return ctest("debug")
+
+
+def part_layering() -> Count:
+    """Includes point down only, and every header compiles alone."""
+    count = pytest("layering: includes", "tests/test_layering.py", jobs="0")
+    build("debug", "headers_alone")
+    return count + Count(len(list((ROOT / "build" / "debug").glob("tests/alone/*.cpp"))))
+
+
+def part_cases() -> Count:
+    """Every case of tests/cases, judged by check.py, for Kubernetes 1.36 and 1.35."""
+    build("release")
+    return check_cases("1.36") + check_cases("1.35")
+
+
+def part_functional() -> Count:
+    """The release binary from outside: command line, HTTPS server, examples, recorded reviews, faults."""
+    build("release")
+    return pytest("functional tests", "tests/functional")
+
+
+def part_asan() -> Count:
+    """Unit tests, examples and reviews under AddressSanitizer and UBSan."""
+    build("asan")
+    count = ctest("asan")
+    return count + pytest(
+        "asan: functional tests", "tests/functional/test_examples.py", "tests/functional/test_reviews_equal.py",
+        program="build/asan/bin/drawbridge")  # fmt: skip
+
+
+def part_tsan() -> Count:
+    """What has threads, under ThreadSanitizer."""
+    build("tsan", "server_test", "kube_client_test", "certs_test", "drawbridge")
+    return ctest("tsan", only="^(server|kube/client|certs)$")
+
+
+def part_fuzz() -> Count:
+    """Every fuzzer for ten seconds."""
+    return fuzz(10)
+
+
+def part_self() -> Count:
+    """The counting of this script itself."""
+    return pytest("self: how tests are counted", "tests/test_run.py", jobs="0")
+
+
+PARTS: dict[str, Callable[[], Count]] = {
+    "self": part_self,
+    "format": part_format,
+    "unit": part_unit,
+    "layering": part_layering,
+    "cases": part_cases,
+    "functional": part_functional,
+    "asan": part_asan,
+    "tsan": part_tsan,
+    "fuzz": part_fuzz,
+}
+
+
+# ---------------------------------------------------------------------------------------------------- long forms
+
+
+def long_differential() -> Count:
+    """The oracle against the core on a million generated pods."""
+    build("release-tests")
+    return Count()
+
+
+def long_fuzz() -> Count:
+    """Every fuzzer for ten minutes."""
+    return fuzz(600)
+
+
+LONG: dict[str, Callable[[], Count]] = {"differential": long_differential, "fuzz": long_fuzz}
+
+
+@contextlib.contextmanager
+def timed(name: str, seconds: dict[str, float]) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    seconds[name] = time.monotonic() - began
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests/run", description="Run the tests.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="what to run (default: all)")
+    parser.add_argument("--list", action="store_true", help="name the parts and end")
+    parser.add_argument("--long", action="store_true", help="the long forms instead")
+    options = parser.parse_args()
+    parts = LONG if options.long else PARTS
+    if options.list:
+        for name, part in parts.items():
+            print(f"{name:<12} {part.__doc__}")
+        return 0
+    if unknown := [name for name in options.parts if name not in parts]:
+        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(parts)}")
+    results: dict[str, Count] = {}
+    seconds: dict[str, float] = {}
+    for name in options.parts or parts:
+        print(f"== {name}: {parts[name].__doc__}", flush=True)
+        with timed(name, seconds):
+            try:
+                results[name] = parts[name]()
+            except Broken as reason:
+                print(f"  {reason}", flush=True)
+                results[name] = Count(0, 1)
+            if results[name] == Count():
+                print("  no test ran", flush=True)
+                results[name] = Count(0, 1)
+    print("== result")
+    for name, count in results.items():
+        print(f"  {name:<12} {count.passed:>6} passed {count.failed:>4} failed {seconds[name]:>6.0f} s")
+    total = sum(results.values(), Count())
+    print(f"{total.passed} passed, {total.failed} failed")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
