@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write the admission reviews that an API server would send for the pods of a manifest.
 
-    tools/make_review MANIFEST.yaml FOLDER      one file per pod template: review.json, review-2.json, ...
-    tools/make_review --examples                of every folder of examples/, beside its before.yaml
+    tools/make_review.py MANIFEST.yaml FOLDER    one file per pod template: review.json, review-2.json, ...
+    tools/make_review.py --examples              of every folder of examples/, beside its before.yaml
 
 The reviews follow the recorded ones in tests/reviews: canonical quantities, requests filled from limits, defaulted
 fields, the injected token volume, owner, managedFields. The same manifest always gives the same bytes. Needs PyYAML.
@@ -82,13 +82,20 @@ def pods_of(document: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Maker]]:
     """The pods that come of a document, each with its maker."""
     kind, name = document["kind"], document["metadata"]["name"]
     if kind == "Pod":
-        yield json.loads(json.dumps(document)), Maker("kubernetes-admin")
+        yield copied(document), Maker("kubernetes-admin")
         return
     for path in TEMPLATES.get(kind, []):
         for number, template in enumerate(places(document, path.split("."))):
-            pod = json.loads(json.dumps(template))
+            pod = copied(template)
             pod.setdefault("metadata", {})["namespace"] = document["metadata"].get("namespace", "default")
             yield pod, made_by_controller(document, pod, f"{name}-{path.split('.')[-2]}-{number}")
+
+
+def copied(value: Any) -> Any:
+    """A deep copy without the members that are null, which an API server drops."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items() if item is not None}
+    return [copied(item) for item in value] if isinstance(value, list) else value
 
 
 def places(value: Any, path: list[str]) -> Iterator[Any]:
