@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.hpp"
@@ -81,7 +82,8 @@ struct Policy {
     std::string legacy_scheduler = "hami-scheduler";
     std::string scheduler = "default-scheduler";        ///< what the legacy scheduler becomes
     std::vector<std::string> capable_schedulers;        ///< foreign ones whose pods are translated too
-    std::map<std::string, std::string> opt_out_labels = {{"hami.io/webhook", "ignore"}};  ///< on pod or namespace
+    /// Key and value of each label that keeps a pod, or all pods of a namespace, untouched. A key may have several.
+    std::set<std::pair<std::string, std::string>> opt_out_labels = {{"hami.io/webhook", "ignore"}};
 };
 
 /// Where a kind outside Kubernetes keeps pod templates: JSON pointers, `*` for each element of an array or each member

@@ -1,0 +1,97 @@
+#include "translate/settings_problems.hpp"
+
+#include "base/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace drawbridge::translate {
+namespace {
+
+constexpr std::size_t max_shown = 80;
+constexpr std::size_t max_lines = 100;
+
+/// How many letters must be changed, added or removed to make one text of the other (Levenshtein).
+std::size_t edit_distance(std::string_view left, std::string_view right) {
+    std::vector<std::size_t> row(right.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < left.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (std::size_t j = 0; j < right.size(); ++j) {
+            const std::size_t replaced = diagonal + (left[i] == right[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+        }
+    }
+    return row.back();
+}
+
+/// Letters and digits in lower case, so that `memory_sizes` and `MemorySizes` are near
+/// `memorySizes`.
+std::string folded(std::string_view text) {
+    std::string result;
+    for (const char c : text) {
+        if (c >= 'A' && c <= 'Z') {
+            result += static_cast<char>(c - 'A' + 'a');
+        } else if (c != '_' && c != '-') {
+            result += c;
+        }
+    }
+    return result;
+}
+
+/// The known name that was probably meant; empty if none is near.
+std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
+    if (name.size() > max_shown) return {};
+    const std::string wanted = folded(name);
+    std::string_view best;
+    std::size_t best_distance = std::max<std::size_t>(1, wanted.size() / 3) + 1;
+    for (const auto candidate : known) {
+        const std::size_t distance = edit_distance(wanted, folded(candidate));
+        if (distance < best_distance) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+std::string shown(std::string_view text) {
+    std::string result;
+    // Cut between characters, never inside one: the writer would make U+FFFD of the rest.
+    std::size_t end = std::min(text.size(), max_shown);
+    while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+        --end;
+    base::append_json_string(result, text.substr(0, end));
+    if (end < text.size()) result += "...";
+    return result;
+}
+
+std::string unknown_name(std::string_view what, std::string_view name,
+                         std::span<const std::string_view> known) {
+    const std::string_view suggestion = nearest(name, known);
+    if (!suggestion.empty()) {
+        return fmt::format("unknown {} {}; did you mean \"{}\"?", what, shown(name), suggestion);
+    }
+    return fmt::format("unknown {} {}; known: {}", what, shown(name), fmt::join(known, ", "));
+}
+
+void Problems::add(std::string_view place, std::string_view message) {
+    if (count_ == 0) first_place_ = place;
+    if (count_ < max_lines)
+        lines_.push_back(fmt::format("{}: {}", place.empty() ? "(document)" : place, message));
+    ++count_;
+}
+
+base::Error Problems::error() const {
+    std::string message = fmt::format("{}", fmt::join(lines_, "\n"));
+    if (count_ > lines_.size()) message += fmt::format("\n(and {} more)", count_ - lines_.size());
+    return {base::ErrorKind::invalid_input, std::move(message), first_place_};
+}
+
+}  // namespace drawbridge::translate
