@@ -26,6 +26,7 @@ asio::awaitable<void> session(Stream stream, const std::string& answer) {
     beast::get_lowest_layer(stream).expires_after(std::chrono::seconds(120));
     co_await stream.async_handshake(asio::ssl::stream_base::server, asio::use_awaitable);
     beast::flat_buffer buffer;
+    buffer.reserve(32U << 10U);  // else it grows by halves, with a read for each step
     for (;;) {
         beast::get_lowest_layer(stream).expires_after(std::chrono::seconds(120));
         http::request_parser<http::string_body> parser;
