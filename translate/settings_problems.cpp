@@ -59,17 +59,30 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
     return best;
 }
 
+/// The first bytes, cut between characters: the writer would make U+FFFD of half a one.
+std::string_view cut(std::string_view text) {
+    std::size_t end = std::min(text.size(), max_shown);
+    while (end < text.size() && end > 0 &&
+           (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
+        --end;
+    }
+    return text.substr(0, end);
+}
+
 }  // namespace
 
 std::string shown(std::string_view text) {
     std::string result;
-    // Cut between characters, never inside one: the writer would make U+FFFD of the rest.
-    std::size_t end = std::min(text.size(), max_shown);
-    while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-        --end;
-    base::append_json_string(result, text.substr(0, end));
-    if (end < text.size()) result += "...";
+    const std::string_view start = cut(text);
+    base::append_json_string(result, start);
+    if (start.size() < text.size()) result += "...";
     return result;
+}
+
+std::string pointer_token(std::string_view key) {
+    std::string quoted;
+    base::append_json_string(quoted, base::escape_pointer(cut(key)));
+    return quoted.substr(1, quoted.size() - 2);
 }
 
 std::string unknown_name(std::string_view what, std::string_view name,

@@ -14,6 +14,9 @@ namespace drawbridge::translate {
 /// Foreign text as it may stand in a message: quoted, control characters escaped, at most 80 bytes.
 [[nodiscard]] std::string shown(std::string_view text);
 
+/// A foreign key as a token of a JSON pointer in a message, escaped and cut like `shown`.
+[[nodiscard]] std::string pointer_token(std::string_view key);
+
 /// `unknown WHAT "NAME"; did you mean "NEAREST"?`, or the list of what is known if nothing is near.
 [[nodiscard]] std::string unknown_name(std::string_view what, std::string_view name,
                                        std::span<const std::string_view> known);
