@@ -47,6 +47,13 @@ struct Defaults {
 enum class PriorityForm { share_config, environment };
 enum class ExclusiveMemory { keep, drop };  ///< a memory figure on an exclusive card: drop it with a warning, or keep it
 
+/// The device class that serves a `vgpu-mode` other than HAMi's own, and whose devices it holds.
+struct ModeTarget {
+    std::string device_class;                ///< for example `mig.nvidia.com`
+    std::string driver = "gpu.nvidia.com";   ///< domain of the attributes that selectors read
+    std::string memory_capacity = "memory";  ///< capacity that a memory figure is the least of
+};
+
 /// What the claims are written for (design.md decision 10).
 struct Target {
     std::string driver = "gpu.drawbridge.dev";
@@ -60,7 +67,7 @@ struct Target {
     PriorityForm priority = PriorityForm::share_config;
     ExclusiveMemory exclusive_memory = ExclusiveMemory::keep;
     bool shares = true;  ///< false: whole cards and MIG only, any fraction is denied (`nvidia` profile)
-    std::map<std::string, std::string> mode_classes;  ///< vgpu-mode (`mig`, `mps`) -> device class
+    std::map<std::string, ModeTarget> mode_classes;  ///< by vgpu-mode: `mig`, `mps`
 };
 
 enum class Deny { yes, no };
