@@ -34,6 +34,9 @@ constexpr unsigned parse_flags = rapidjson::kParseInsituFlag | rapidjson::kParse
 // The scan by 16 bytes reads in aligned steps, up to 15 bytes behind the end of the text.
 constexpr std::size_t padding = 16;
 
+/// Bytes of a JSON pointer in an error.
+constexpr std::size_t max_pointer = 1024;
+
 std::string_view text_of(const Value& string) {
     return {string.GetString(), string.GetStringLength()};
 }
@@ -92,9 +95,8 @@ public:
         std::string_view* const end = keys_.data() + keys_.size();
         if (const auto* twice = find_twice(end - count, end); twice != nullptr) {
             const std::string_view name = *twice;
-            keys_.resize(open_.back().first_key);
-            return refuse("a member name that is there already", name.data(),
-                          pointer(true) + '/' + escape_pointer(name));
+            keys_.push_back(name);
+            return refuse("a member name that is there already", name.data(), pointer(true));
         }
         keys_.resize(open_.back().first_key);
         open_.pop_back();
@@ -148,7 +150,8 @@ private:
     }
 
     /// The JSON pointer of the value that is being read. Whether the last element of an innermost
-    /// array is still being read or complete is known only to the caller.
+    /// array is still being read or complete is known only to the caller. Ends early, at an outer
+    /// value, before a name that would make it longer than a message should be.
     [[nodiscard]] std::string pointer(bool inside_last_element) const {
         std::string out;
         for (std::size_t i = 0; i < open_.size(); ++i) {
@@ -158,7 +161,9 @@ private:
                 if (open_[i].elements == 0 || (innermost && !inside_last_element)) break;
                 out += fmt::format("/{}", open_[i].elements - 1);
             } else if (keys_end > open_[i].first_key) {
-                out.append(1, '/').append(escape_pointer(keys_[keys_end - 1]));
+                const std::string_view name = keys_[keys_end - 1];
+                if (out.size() + name.size() > max_pointer) break;
+                out.append(1, '/').append(escape_pointer(name));
             }
         }
         return out;
@@ -242,7 +247,14 @@ void append_value(std::string& out, const Value& value) {
 
 /// The text is parsed in place: strings of the document lie in it.
 struct JsonDocument::State {
+    // Few and fitting allocations: values seldom need more memory than twice their text.
+    explicit State(std::string source)
+        : text(std::move(source)),
+          pool(std::clamp<std::size_t>(2 * text.size(), 1U << 12U, 1U << 20U)),
+          document(&pool, std::clamp<std::size_t>(text.size() / 4, 1U << 10U, 1U << 18U)) {}
+
     std::string text;
+    rapidjson::MemoryPoolAllocator<> pool;
     Document document;
 };
 
@@ -269,8 +281,7 @@ Result<JsonDocument> parse_json(std::string text, const JsonLimits& limits) {
         text.find("\\ud") != std::string::npos || text.find("\\uD") != std::string::npos;
     text.append(padding, '\0');
 
-    auto state = std::make_unique<JsonDocument::State>();
-    state->text = std::move(text);
+    auto state = std::make_unique<JsonDocument::State>(std::move(text));
     Guard guard(state->document, limits.max_depth, check_strings);
     rapidjson::InsituStringStream stream(state->text.data());
     rapidjson::Reader reader;

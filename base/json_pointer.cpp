@@ -1,4 +1,4 @@
-// The half of base/json.hpp that reads and escapes JSON pointers (RFC 6901).
+// The part of base/json.hpp that reads and escapes JSON pointers (RFC 6901).
 
 #include "base/json.hpp"
 

@@ -15,8 +15,7 @@ namespace drawbridge::base {
 [[nodiscard]] bool is_utf8(std::string_view text);
 
 /// The place of the first byte that no JSON text may hold: a control character other than white
-/// space , or what is
-/// no UTF-8. The size of the text if there is none.
+/// space, or what is no UTF-8. The size of the text if there is none.
 [[nodiscard]] std::size_t find_no_json(std::string_view text);
 
 /// Appends `value` as Go's encoding/json writes a float64: the shortest digits that read back as
