@@ -1,0 +1,126 @@
+#include "base/atomic_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace drawbridge::base {
+namespace {
+
+/// Owns one file descriptor.
+class Descriptor {
+public:
+    explicit Descriptor(int number) : number_(number) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() {
+        if (number_ >= 0) ::close(number_);
+    }
+    [[nodiscard]] int get() const { return number_; }
+
+private:
+    int number_;
+};
+
+/// Removes the file it names, unless it was renamed.
+class TemporaryName {
+public:
+    explicit TemporaryName(std::string name) : name_(std::move(name)) {}
+    TemporaryName(const TemporaryName&) = delete;
+    TemporaryName& operator=(const TemporaryName&) = delete;
+    ~TemporaryName() {
+        if (!name_.empty()) ::unlink(name_.c_str());
+    }
+    [[nodiscard]] const std::string& get() const { return name_; }
+    void renamed() { name_.clear(); }
+
+private:
+    std::string name_;
+};
+
+/// The failure of the system call that just set `errno`.
+tl::unexpected<Error> system_failure(std::string_view action, const std::string& path) {
+    const int code = errno;
+    ErrorKind kind = ErrorKind::internal;
+    if (code == ENOENT || code == ENOTDIR) kind = ErrorKind::not_found;
+    if (code == EACCES || code == EPERM || code == EROFS) kind = ErrorKind::forbidden;
+    return fail(
+        kind, fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(code)),
+        path);
+}
+
+bool write_all(int file, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t written = ::write(file, text.data(), text.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return true;
+}
+
+std::string folder_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+Result<void> write_file_atomically(const std::string& path, std::string_view text, mode_t mode) {
+    const std::string folder = folder_of(path);
+    std::string name = folder + "/.drawbridge-XXXXXX";
+    const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+    if (file.get() < 0) return system_failure("create a file in", folder);
+    TemporaryName temporary(std::move(name));
+    if (!write_all(file.get(), text)) return system_failure("write", path);
+    if (::fchmod(file.get(), mode) != 0) return system_failure("set the permissions of", path);
+    if (::fsync(file.get()) != 0) return system_failure("sync", path);
+    if (::rename(temporary.get().c_str(), path.c_str()) != 0) {
+        return system_failure("replace", path);
+    }
+    temporary.renamed();
+
+    const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (directory.get() < 0 || ::fsync(directory.get()) != 0) return system_failure("sync", folder);
+    return {};
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return system_failure("open", path);
+    struct stat about {};
+    if (::fstat(file.get(), &about) != 0) return system_failure("look at", path);
+    if (S_ISDIR(about.st_mode)) {
+        return fail(ErrorKind::invalid_input, fmt::format("{} is a folder", path), path);
+    }
+    // The size is a hint only: files grow, pipes and /proc have none. One byte more than allowed is
+    // asked for, to tell a full file from a too long one.
+    constexpr std::size_t step = 64U << 10U;
+    const std::size_t limit = std::min(max_bytes, std::string().max_size() - 1) + 1;
+    const std::size_t hint = about.st_size > 0 ? static_cast<std::size_t>(about.st_size) + 1 : step;
+    std::string text(std::min(hint, limit), '\0');
+    std::size_t used = 0;
+    while (used < limit) {
+        if (used == text.size()) text.resize(std::min(2 * used, limit));
+        const ssize_t got = ::read(file.get(), text.data() + used, text.size() - used);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return system_failure("read", path);
+        if (got == 0) {
+            text.resize(used);
+            return text;
+        }
+        used += static_cast<std::size_t>(got);
+    }
+    return fail(ErrorKind::invalid_input, fmt::format("{} has more than {} bytes", path, max_bytes),
+                path);
+}
+
+}  // namespace drawbridge::base

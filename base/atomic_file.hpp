@@ -1,0 +1,23 @@
+#pragma once
+// Files read whole within a limit, and written so that a reader sees the old or the new content.
+
+#include "base/result.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+
+namespace drawbridge::base {
+
+/// Replaces the file at `path`: a new file in the same folder, synced, renamed, the folder synced.
+/// `mode` are its permissions, whatever the umask. On failure the old file stays and no other is
+/// left behind. Blocks.
+[[nodiscard]] Result<void> write_file_atomically(const std::string& path, std::string_view text,
+                                                 mode_t mode = 0644);
+
+/// The content of a file of any kind but a folder. More than `max_bytes` (also from a pipe) is
+/// refused with `invalid_input`. Blocks.
+[[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
+
+}  // namespace drawbridge::base
