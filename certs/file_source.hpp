@@ -6,7 +6,6 @@
 #include "certs/inspect.hpp"
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <variant>
 
@@ -43,11 +42,14 @@ public:
     [[nodiscard]] PollResult poll(Time now);
 
 private:
+    [[nodiscard]] PollResult report(base::Error reason);
+
     std::filesystem::path certificate_;
     std::filesystem::path key_;
     std::string stamp_;     ///< identity and times of both files when last read
-    std::string contents_;  ///< digest of what was last read
-    std::string reported_;  ///< digest or reason last reported
+    std::string contents_;  ///< digest of what was last read, or why it could not be
+    std::string in_use_;    ///< digest of the last pair that was good
+    std::string reported_;  ///< what was last reported as bad, empty since a good one
     bool settled_ = false;  ///< the last two reads saw the same
 };
 

@@ -29,6 +29,10 @@ struct CertFacts {
 /// none, or one is broken.
 [[nodiscard]] base::Result<std::vector<CertFacts>> read_certificates(std::string_view pem);
 
+/// Whether the first certificate of `ca_pem` signed the first one of `certificate_pem`; false as
+/// well where one of them cannot be read. Dates do not matter.
+[[nodiscard]] bool is_signed_by(std::string_view certificate_pem, std::string_view ca_pem);
+
 /// The facts of the first certificate of `certificate_pem` (a chain, leaf first), if a server can
 /// use it with `key_pem` at `now`. `invalid_input` says why not: no PEM, encrypted key, key of
 /// another certificate, expired, not yet valid, no subject alternative name, not meant for servers,

@@ -21,6 +21,11 @@ struct Identity {
 /// over.
 [[nodiscard]] bool is_due(Time now, const CertFacts& certificate);
 
+/// Whether no leaf of an old authority can be valid any more: it has ended itself, or the new
+/// authority has signed for longer than a leaf lives. False without an authority or a leaf to
+/// compare with, unless it has ended.
+[[nodiscard]] bool is_out_of_use(Time now, const CertFacts& old_ca, const Identity& identity);
+
 /// The next thing to do, one at a time; `renew_ca` replaces the leaf as well. An old authority
 /// stays in the bundle until no leaf of it can be valid any more.
 [[nodiscard]] RotationStep next_step(Time now, const Identity& identity);
