@@ -1,0 +1,40 @@
+#pragma once
+// From the shape of a claim to the template that gives it (dra.md 5, design.md decisions 4, 5 and 6).
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kube/claim_model.hpp"
+#include "translate/claim_shape.hpp"
+#include "translate/diagnostic.hpp"
+#include "translate/placement.hpp"
+#include "translate/settings.hpp"
+
+namespace drawbridge::translate {
+
+/// What a template depends on beside its shape; the same for all claims of a pod.
+struct TemplateContext {
+    const Settings& settings;
+    const Placement& placement;
+    const std::vector<std::int64_t>& memory_sizes;  ///< bytes, ascending
+    int minor = 36;                                  ///< of the API server
+};
+
+/// Why a shape has no template.
+struct TemplateFault {
+    Code code;
+    std::string message;
+};
+
+/// A template named by its content, or what is in the way.
+[[nodiscard]] tl::expected<kube::ClaimTemplate, TemplateFault> build_template(
+    const ClaimShape& shape, const TemplateContext& context);
+
+/// The name of a template: `drawbridge-` and 20 base32 characters of the hash of its content.
+[[nodiscard]] std::string template_name(const kube::ClaimSpec& spec);
+
+/// Whether a name has the form of a template of ours.
+[[nodiscard]] bool is_own_template(std::string_view name);
+
+}  // namespace drawbridge::translate

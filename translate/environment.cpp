@@ -1,0 +1,36 @@
+#include "translate/environment.hpp"
+
+namespace drawbridge::translate {
+
+namespace {
+
+constexpr std::string_view task_priority = "CUDA_TASK_PRIORITY";
+constexpr std::string_view core_policy = "GPU_CORE_UTILIZATION_POLICY";
+constexpr std::string_view visible_devices = "NVIDIA_VISIBLE_DEVICES";
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> environment_of(const ClaimShape* shape,
+                                                                const Settings& settings) {
+    std::vector<std::pair<std::string, std::string>> variables;
+    const bool device = shape != nullptr && shape->count > 0;
+    if (settings.target.priority == PriorityForm::environment) {
+        if (shape != nullptr && shape->priority) {
+            variables.emplace_back(task_priority, std::to_string(*shape->priority));
+        }
+        const CorePolicy policy = settings.policy.core_policy;
+        if (device && policy != CorePolicy::standard) {
+            variables.emplace_back(core_policy, policy == CorePolicy::force ? "force" : "disable");
+        }
+    }
+    if (!device && settings.policy.hide_gpus_from_others) {
+        variables.emplace_back(visible_devices, "none");
+    }
+    return variables;
+}
+
+bool is_own_variable(std::string_view name) {
+    return name == task_priority || name == core_policy || name == visible_devices;
+}
+
+}  // namespace drawbridge::translate

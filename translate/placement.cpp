@@ -1,0 +1,148 @@
+#include "translate/placement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "translate/notes.hpp"
+
+namespace drawbridge::translate {
+
+namespace {
+
+std::string_view trim(std::string_view text) {
+    constexpr std::string_view blank = " \t\r\n\v\f";
+    const auto first = text.find_first_not_of(blank);
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(blank) - first + 1);
+}
+
+/// The items of a comma list, trimmed, without empty ones.
+std::vector<std::string> split(std::string_view text) {
+    std::vector<std::string> items;
+    while (true) {
+        const auto comma = text.find(',');
+        if (const auto item = trim(text.substr(0, comma)); !item.empty()) items.emplace_back(item);
+        if (comma == std::string_view::npos) return items;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+void sort_unique(std::vector<std::string>& items) {
+    std::ranges::sort(items);
+    items.erase(std::ranges::unique(items).begin(), items.end());
+}
+
+void to_upper(std::string& text) {
+    for (char& letter : text) {
+        if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+    }
+}
+
+/// The spellings that Go's strconv.ParseBool takes for true.
+bool is_true(std::string_view text) {
+    constexpr std::array words = {"1", "t", "T", "true", "TRUE", "True"};
+    return std::ranges::find(words, text) != words.end();
+}
+
+class Reader {
+public:
+    Reader(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics)
+        : annotations_(annotations_of(pod)), settings_(settings), diagnostics_(diagnostics) {}
+
+    Placement read();
+
+private:
+    std::optional<std::string_view> text(const std::string& name) const {
+        return name.empty() ? std::nullopt : annotations_[name].as_string();
+    }
+    std::vector<std::string> list(const std::string& name, bool wanted);
+    void read_mode(Placement& placement);
+    void read_policies(Placement& placement);
+    void warn_wish(const std::string& name);
+    Subject subject(const std::string& name) const {
+        return {kube::PointerPath() / "metadata" / "annotations" / name, {}, name,
+                std::string(text(name).value_or(""))};
+    }
+
+    base::JsonView annotations_;
+    const Settings& settings_;
+    Diagnostics& diagnostics_;
+};
+
+/// Blank means no constraint; separators alone match nothing, which only a list of wanted devices can mean.
+std::vector<std::string> Reader::list(const std::string& name, bool wanted) {
+    const auto value = text(name);
+    if (!value || trim(*value).empty()) return {};
+    std::vector<std::string> items = split(*value);
+    if (items.empty() && wanted) {
+        report(diagnostics_, Code::device_list_empty, subject(name),
+               fmt::format("annotation {} is \"{}\", which names no device", name, *value));
+    }
+    sort_unique(items);
+    return items;
+}
+
+/// HAMi takes a device if its mode is a part of the value, so a blank value takes none.
+void Reader::read_mode(Placement& placement) {
+    const std::string& name = settings_.annotations.mode;
+    const auto value = text(name);
+    if (!value || value->find("hami-core") != std::string_view::npos) return;
+    for (const auto& [mode, target] : settings_.target.mode_classes) {
+        if (value->find(mode) == std::string_view::npos) continue;
+        placement.mode = &target;
+        return;
+    }
+    report(diagnostics_, Code::mode_unsupported, subject(name),
+           fmt::format("annotation {} is \"{}\", and no device class serves that mode", name,
+                       *value));
+}
+
+void Reader::warn_wish(const std::string& name) {
+    report(diagnostics_, Code::placement_policy, subject(name),
+           fmt::format("annotation {} is \"{}\", which cannot be expressed; the pod is placed "
+                       "without it",
+                       name, text(name).value_or("")));
+}
+
+void Reader::read_policies(Placement& placement) {
+    const AnnotationNames& names = settings_.annotations;
+    for (const std::string* name : {&names.node_policy, &names.scoring_weights}) {
+        if (!trim(text(*name).value_or("")).empty()) warn_wish(*name);
+    }
+    std::vector<std::string> chain = split(text(names.device_policy).value_or(""));
+    const bool mutex = std::erase(chain, "mutex") > 0;
+    if (!chain.empty()) warn_wish(names.device_policy);
+    if (!mutex) return;
+    placement.whole_card = settings_.policy.mutex == Mutex::whole_card;
+    report(diagnostics_, Code::policy_mutex, subject(names.device_policy),
+           fmt::format("annotation {} asks for a card without tenants: {}", names.device_policy,
+                       placement.whole_card ? "the pod gets whole cards for itself"
+                                            : "ignored, as the settings say"));
+}
+
+Placement Reader::read() {
+    const AnnotationNames& names = settings_.annotations;
+    Placement placement;
+    placement.use_types = list(names.use_type, true);
+    placement.nouse_types = list(names.nouse_type, false);
+    for (auto* types : {&placement.use_types, &placement.nouse_types}) {
+        std::ranges::for_each(*types, to_upper);
+        sort_unique(*types);
+    }
+    placement.use_uuids = list(names.use_uuid, true);
+    placement.nouse_uuids = list(names.nouse_uuid, false);
+    placement.one_numa_node = is_true(text(names.numa_bind).value_or(""));
+    read_mode(placement);
+    read_policies(placement);
+    return placement;
+}
+
+}  // namespace
+
+Placement read_placement(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics) {
+    return Reader(pod, settings, diagnostics).read();
+}
+
+}  // namespace drawbridge::translate
