@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "logs"
 CHECK_PYTHON = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drawbridge-check" / "bin" / "python"
 JOBS = str(os.cpu_count() or 2)
+UNIT_TESTS = [f"{folder}_test" for folder in ("base", "kube", "kube_client", "translate", "certs", "server", "cli")]
 
 # A clone in another folder finds what an earlier one compiled.
 os.environ |= {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
@@ -101,11 +102,11 @@ DOCTEST = re.compile(r"^(\d+): \[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \
 CTEST = re.compile(r"^ *\d+/\d+ Test +#(\d+): (\S+) \.*\s*(\*\*\*)?", re.MULTILINE)
 
 
-def ctest(preset: str, only: str = "") -> Count:
+def ctest(preset: str, *choice: str) -> Count:
     """Runs the unit test programs of a build; counts doctest's cases, and a program that broke as one failure."""
     step = run(
         f"{preset}: unit tests",
-        ["ctest", "--test-dir", f"build/{preset}", "-V", "-j", JOBS, "--timeout", "600", *(["-R", only] if only else [])],
+        ["ctest", "--test-dir", f"build/{preset}", "-V", "-j", JOBS, "--timeout", "600", *choice],
     )
     return counted(step, count_ctest(step.output))
 
@@ -200,16 +201,9 @@ def part_format() -> Count:
 
 
 def part_unit() -> Count:
-    """Unit and property tests of all folders, debug build."""
+    """Unit and property tests of all folders, layering of includes, headers that compile alone; debug build."""
     build("debug")
     return ctest("debug")
-
-
-def part_layering() -> Count:
-    """Includes point down only, and every header compiles alone."""
-    count = pytest("layering: includes", "tests/test_layering.py", jobs="0")
-    build("debug", "headers_alone")
-    return count + Count(len(list((ROOT / "build" / "debug").glob("tests/alone/*.cpp"))))
 
 
 def part_cases() -> Count:
@@ -226,8 +220,8 @@ def part_functional() -> Count:
 
 def part_asan() -> Count:
     """Unit tests, examples and reviews under AddressSanitizer and UBSan."""
-    build("asan")
-    count = ctest("asan")
+    build("asan", *UNIT_TESTS, "drawbridge")
+    count = ctest("asan", "-E", "layering")
     return count + pytest(
         "asan: functional tests", "tests/functional/test_examples.py", "tests/functional/test_reviews_equal.py",
         program="build/asan/bin/drawbridge")  # fmt: skip
@@ -235,8 +229,8 @@ def part_asan() -> Count:
 
 def part_tsan() -> Count:
     """What has threads, under ThreadSanitizer."""
-    build("tsan", "server_test", "kube_client_test", "certs_test", "drawbridge")
-    return ctest("tsan", only="^(server|kube/client|certs)$")
+    build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "drawbridge")
+    return ctest("tsan", "-R", "^(base|kube/client|certs|server)$")
 
 
 def part_fuzz() -> Count:
@@ -253,7 +247,6 @@ PARTS: dict[str, Callable[[], Count]] = {
     "self": part_self,
     "format": part_format,
     "unit": part_unit,
-    "layering": part_layering,
     "cases": part_cases,
     "functional": part_functional,
     "asan": part_asan,
