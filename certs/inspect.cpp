@@ -101,7 +101,8 @@ base::Result<void> check_dates(const CertFacts& facts, Time now) {
         return fail(ErrorKind::invalid_input, "the certificate is not yet valid: it begins on " +
                                                   date_text(facts.not_before));
     }
-    if (now > facts.not_after) {
+    // OpenSSL counts the last second as over already.
+    if (now >= facts.not_after) {
         return fail(ErrorKind::invalid_input,
                     "the certificate has expired: it ended on " + date_text(facts.not_after));
     }

@@ -6,7 +6,7 @@ namespace drawbridge::certs {
 namespace {
 
 bool is_valid(Time now, const CertFacts& certificate) {
-    return certificate.not_before <= now && now <= certificate.not_after;
+    return certificate.not_before <= now && now < certificate.not_after;
 }
 
 }  // namespace
