@@ -1,5 +1,6 @@
 #pragma once
-// Assertions for our own mistakes; never for what input or the environment can cause.
+// Assertions for our own mistakes; never for what input or the environment can cause. To be
+// included by .cpp files alone: the tests have a CHECK of another meaning.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,0 +1,122 @@
+#include "base/atomic_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace drawbridge::base {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that is removed with all it holds.
+class Folder {
+public:
+    Folder() {
+        std::string name = fs::temp_directory_path() / "drawbridge-test-XXXXXX";
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        path_ = name;
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder() { fs::remove_all(path_); }
+
+    [[nodiscard]] std::string operator/(const std::string& name) const { return path_ / name; }
+    [[nodiscard]] std::ptrdiff_t entries() const {
+        return std::distance(fs::directory_iterator(path_), fs::directory_iterator());
+    }
+
+private:
+    fs::path path_;
+};
+
+TEST_CASE("what was written is read, and replaced whole") {
+    const Folder folder;
+    const std::string path = folder / "file";
+    for (const std::string& text :
+         {std::string("first, longer"), std::string("second"), std::string(),
+          std::string(300'000, 'x'), std::string("\0\n", 2)}) {
+        REQUIRE(write_file_atomically(path, text).has_value());
+        CHECK(read_file(path, 1U << 20U).value_or("unread") == text);
+        CHECK(folder.entries() == 1);
+    }
+}
+
+TEST_CASE("the mode is the one asked for, whatever the umask") {
+    const Folder folder;
+    const mode_t before = ::umask(077);
+    const bool open = write_file_atomically(folder / "open", "x", 0644).has_value();
+    const bool secret = write_file_atomically(folder / "secret", "x", 0600).has_value();
+    ::umask(before);
+    REQUIRE((open && secret));
+    struct stat about {};
+    REQUIRE(::stat((folder / "open").c_str(), &about) == 0);
+    CHECK((about.st_mode & 07777U) == 0644);
+    REQUIRE(::stat((folder / "secret").c_str(), &about) == 0);
+    CHECK((about.st_mode & 07777U) == 0600);
+}
+
+TEST_CASE("a reader that holds the old file keeps the old content") {
+    const Folder folder;
+    REQUIRE(write_file_atomically(folder / "file", "old").has_value());
+    const int held = ::open((folder / "file").c_str(), O_RDONLY | O_CLOEXEC);
+    REQUIRE(held >= 0);
+    REQUIRE(write_file_atomically(folder / "file", "new").has_value());
+    std::string seen(3, ' ');
+    CHECK(::read(held, seen.data(), seen.size()) == 3);
+    ::close(held);
+    CHECK(seen == "old");
+}
+
+TEST_CASE("a failed write leaves no file behind") {
+    const Folder folder;
+    fs::create_directory(folder / "taken");
+    REQUIRE(write_file_atomically(folder / "taken/inside", "x").has_value());
+    const auto onto_folder = write_file_atomically(folder / "taken", "x");
+    REQUIRE(!onto_folder.has_value());
+    CHECK(onto_folder.error().path == folder / "taken");
+    CHECK(folder.entries() == 1);
+
+    const auto nowhere = write_file_atomically(folder / "missing/file", "x");
+    REQUIRE(!nowhere.has_value());
+    CHECK(nowhere.error().kind == ErrorKind::not_found);
+    CHECK(folder.entries() == 1);
+    CHECK(!write_file_atomically(folder / "file/", "x").has_value());
+    CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("reading is bounded") {
+    const Folder folder;
+    const std::string path = folder / "file";
+    REQUIRE(write_file_atomically(path, "12345").has_value());
+    CHECK(read_file(path, 5).value_or("") == "12345");
+    CHECK(read_file(path, std::string::npos).value_or("") == "12345");
+    for (const std::size_t limit : {0U, 1U, 4U}) {
+        const auto text = read_file(path, limit);
+        REQUIRE(!text.has_value());
+        CHECK(text.error().kind == ErrorKind::invalid_input);
+    }
+    CHECK(!read_file("/dev/zero", 100'000).has_value());
+    CHECK(read_file("/dev/null", 0).value_or("unread").empty());
+    CHECK(!read_file("/proc/self/status", 1U << 20U).value_or("").empty());
+}
+
+TEST_CASE("folders and missing files are told apart") {
+    const Folder folder;
+    const auto directory = read_file(folder / ".", 10);
+    REQUIRE(!directory.has_value());
+    CHECK(directory.error().kind == ErrorKind::invalid_input);
+    const auto missing = read_file(folder / "missing", 10);
+    REQUIRE(!missing.has_value());
+    CHECK(missing.error().kind == ErrorKind::not_found);
+    CHECK(missing.error().message.find("missing") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace drawbridge::base

@@ -1,0 +1,62 @@
+#include "base/text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+namespace drawbridge::base {
+namespace {
+
+std::string encode(char32_t c) {
+    const auto tail = [&](unsigned shift) {
+        return static_cast<char>(0x80U | ((c >> shift) & 0x3FU));
+    };
+    if (c < 0x80) return {static_cast<char>(c)};
+    if (c < 0x800) return {static_cast<char>(0xC0U | (c >> 6U)), tail(0)};
+    if (c < 0x10000) return {static_cast<char>(0xE0U | (c >> 12U)), tail(6), tail(0)};
+    return {static_cast<char>(0xF0U | (c >> 18U)), tail(12), tail(6), tail(0)};
+}
+
+TEST_CASE("every code point but the surrogates is UTF-8") {
+    std::size_t wrong = 0;
+    for (char32_t c = 0; c < 0x120000; ++c) {
+        const std::string text = encode(c);
+        const bool valid = c < 0x110000 && (c < 0xD800 || c > 0xDFFF);
+        if (utf8_sequence_length(text + "x") != (valid ? text.size() : 0)) ++wrong;
+        if (valid && text.size() > 1 && is_utf8(text.substr(0, text.size() - 1))) ++wrong;
+    }
+    CHECK(wrong == 0);
+    CHECK(utf8_sequence_length("") == 0);
+    CHECK(is_utf8(""));
+}
+
+TEST_CASE("a number's text reads back as the same number") {
+    std::mt19937_64 random(1);  // NOLINT(cert-msc51-cpp): the same numbers in every run
+    for (int i = 0; i < 20'000; ++i) {
+        const double mantissa = std::uniform_real_distribution<>(-10, 10)(random);
+        const double value =
+            std::ldexp(mantissa, std::uniform_int_distribution<>(-200, 200)(random));
+        std::string text;
+        append_go_number(text, value);
+        REQUIRE(std::strtod(text.c_str(), nullptr) == value);
+    }
+}
+
+TEST_CASE("the first byte that no JSON holds is found at any offset") {
+    for (std::size_t before = 0; before < 20; ++before) {
+        for (const std::string bad : {"\x01", "\x1F", "\xFF", "\xC3", "\xED\xA0\x80"}) {
+            const std::string text = std::string(before, 'a') + bad + std::string(20, 'b');
+            CHECK(find_no_json(text) == before);
+        }
+        const std::string good = std::string(before, '\n') + "\xF0\x9F\x98\x80\t\x7F\r";
+        CHECK(find_no_json(good) == good.size());
+    }
+    CHECK(find_no_json("") == 0);
+    CHECK(find_no_json(std::string_view("\0", 1)) == 0);
+}
+
+}  // namespace
+}  // namespace drawbridge::base
