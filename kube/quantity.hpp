@@ -21,8 +21,9 @@ public:
 
     /// The value, if it is whole and fits in 64 bits.
     [[nodiscard]] std::optional<std::int64_t> whole() const;
-    /// The value rounded up (away from zero), as `Quantity.Value()`; capped at the limits of 64
-    /// bits, where that wraps.
+    /// The value rounded away from zero. As `Quantity.Value()` of apimachinery, but for values
+    /// beyond 64 bits, which are capped here and wrap there, and for negative fractions, which it
+    /// gets wrong.
     [[nodiscard]] std::int64_t rounded_up() const;
     [[nodiscard]] bool is_zero() const { return digits_.empty(); }
     [[nodiscard]] bool is_negative() const { return negative_; }
