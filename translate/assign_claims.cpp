@@ -37,7 +37,8 @@ std::vector<ClaimAssignment> assign_claims(const std::vector<ContainerView>& con
             claims.push_back({*shapes[index], index, {index}});
         }
     }
-    // The greatest compute first: a claim that has grown to a whole card can serve those with and without a figure.
+    // The greatest compute first: a claim that has grown to a whole card can serve those with and
+    // without a figure.
     std::ranges::stable_sort(
         inits, [&](auto left, auto right) { return shapes[left]->cores > shapes[right]->cores; });
     for (const std::size_t index : inits) {
@@ -54,7 +55,8 @@ std::vector<ClaimAssignment> assign_claims(const std::vector<ContainerView>& con
             home->owner = std::min(home->owner, index);
         }
     }
-    for (ClaimAssignment& claim : claims) std::ranges::sort(claim.containers);
+    for (ClaimAssignment& claim : claims)
+        std::ranges::sort(claim.containers);
     std::ranges::sort(claims, {}, &ClaimAssignment::owner);
     return claims;
 }

@@ -1,8 +1,8 @@
 #include "translate/build_patch.hpp"
 
-#include <algorithm>
-
 #include "translate/original.hpp"
+
+#include <algorithm>
 
 namespace drawbridge::translate {
 
@@ -21,7 +21,8 @@ void strip_list(kube::JsonPatch& patch, const kube::PointerPath& path, base::Jso
         patch.remove(path);
         return;
     }
-    for (const std::string_view name : names) patch.remove(path / name);
+    for (const std::string_view name : names)
+        patch.remove(path / name);
 }
 
 /// Appends to the array at `path`, or adds it with all elements where there is none (or null).
@@ -29,11 +30,13 @@ void append_all(kube::JsonPatch& patch, const kube::PointerPath& path, base::Jso
                 const std::vector<std::string>& elements) {
     if (elements.empty()) return;
     if (array.is_array()) {
-        for (const std::string& element : elements) patch.add(path / "-", element);
+        for (const std::string& element : elements)
+            patch.add(path / "-", element);
         return;
     }
     std::string json = "[";
-    for (const std::string& element : elements) json += (json.size() > 1 ? "," : "") + element;
+    for (const std::string& element : elements)
+        json += (json.size() > 1 ? "," : "") + element;
     patch.add(path, json + "]");
 }
 
@@ -69,7 +72,8 @@ void set_environment(kube::JsonPatch& patch, const ContainerView& container,
             const base::JsonView entry = environment.at(index);
             if (entry["name"].string_or("") != name) continue;
             found = true;
-            const bool same = entry["value"].string_or("\n") == value && entry["valueFrom"].is_absent();
+            const bool same =
+                entry["value"].string_or("\n") == value && entry["valueFrom"].is_absent();
             if (!same) patch.replace(path / index, named("name", name, "value", value));
         }
         if (!found) added.push_back(named("name", name, "value", value));
@@ -133,7 +137,8 @@ std::string free_entry_name(base::JsonView pod, const std::vector<std::string>& 
         return false;
     };
     std::string name = wanted;
-    for (int number = 2; is_taken(name); ++number) name = wanted + "-" + std::to_string(number);
+    for (int number = 2; is_taken(name); ++number)
+        name = wanted + "-" + std::to_string(number);
     return name;
 }
 

@@ -1,13 +1,13 @@
 #include "translate/build_template.hpp"
 
+#include "base/hash.hpp"
+#include "base/json.hpp"
+#include "kube/cel.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
-
-#include "base/hash.hpp"
-#include "base/json.hpp"
-#include "kube/cel.hpp"
 
 namespace drawbridge::translate {
 
@@ -16,9 +16,10 @@ namespace {
 using Fault = tl::unexpected<TemplateFault>;
 
 constexpr std::int64_t bytes_per_mib = 1 << 20;
-constexpr std::size_t max_alternatives = 8;     // FirstAvailableDeviceRequestMaxSize
-constexpr std::size_t max_expression = 10240;   // CELSelectorExpressionMaxLength
-constexpr std::int64_t max_list_requests = 6;   // above, an unsatisfiable search over N requests is too dear
+constexpr std::size_t max_alternatives = 8;    // FirstAvailableDeviceRequestMaxSize
+constexpr std::size_t max_expression = 10240;  // CELSelectorExpressionMaxLength
+constexpr std::int64_t max_list_requests =
+    6;  // above, an unsatisfiable search over N requests is too dear
 constexpr std::string_view prefix = "drawbridge-";
 constexpr std::size_t hash_characters = 20;
 constexpr char format_version = 1;
@@ -70,7 +71,8 @@ std::vector<std::string> Builder::placement_selectors() const {
     return selectors;
 }
 
-/// One way to serve the shape with `mib` of memory on a device; 0: all of it, so no figure is named.
+/// One way to serve the shape with `mib` of memory on a device; 0: all of it, so no figure is
+/// named.
 kube::DeviceAlternative Builder::alternative(std::int64_t mib) const {
     kube::DeviceAlternative result;
     result.device_class = target_.device_class;
@@ -94,9 +96,9 @@ kube::DeviceAlternative Builder::mode_alternative() const {
     result.device_class = mode_->device_class;
     result.selectors = placement_selectors();
     if (!shape_.memory.all) {
-        result.selectors.push_back(kube::CelSelectors(mode_->driver)
-                                       .capacity_at_least(mode_->memory_capacity,
-                                                          shape_.memory.mib * bytes_per_mib));
+        result.selectors.push_back(
+            kube::CelSelectors(mode_->driver)
+                .capacity_at_least(mode_->memory_capacity, shape_.memory.mib * bytes_per_mib));
     }
     return result;
 }
@@ -123,7 +125,8 @@ tl::expected<std::vector<kube::DeviceAlternative>, TemplateFault> Builder::sized
                           fmt::format("comes to less than 1 MiB on a device of {} MiB",
                                       size / bytes_per_mib)});
         }
-        if (mib > size / bytes_per_mib) continue;  // a figure beside the percentage that is too much here
+        if (mib > size / bytes_per_mib)
+            continue;  // a figure beside the percentage that is too much here
         kube::DeviceAlternative option = alternative(mib);
         option.name = fmt::format("memory-{}", size / bytes_per_mib);
         option.selectors.insert(
@@ -153,7 +156,8 @@ tl::expected<std::vector<kube::DeviceAlternative>, TemplateFault> Builder::alter
     return std::vector{alternative(shape_.memory.mib)};
 }
 
-/// Whether one request of `count: N` gives N different devices, and is not dearer in freedom than N requests.
+/// Whether one request of `count: N` gives N different devices, and is not dearer in freedom than N
+/// requests.
 bool Builder::by_count(std::size_t alternatives) const {
     if (shape_.count == 1 || mode_ != nullptr || !target_.shares) return true;
     // R6 for a driver without slots: two shares of over half the compute cannot meet on one card
@@ -165,7 +169,8 @@ bool Builder::by_count(std::size_t alternatives) const {
 
 void Builder::add_constraints(kube::ClaimSpec& spec) const {
     std::vector<std::string> names;
-    for (const auto& request : spec.requests) names.push_back(request.name);
+    for (const auto& request : spec.requests)
+        names.push_back(request.name);
     if (names.size() > 1) {
         spec.constraints.push_back({names, {}, target_.driver + "/" + target_.uuid_attribute});
     }
@@ -181,14 +186,17 @@ void Builder::add_config(kube::ClaimSpec& spec) const {
     const CorePolicy policy = context_.settings.policy.core_policy;
     if (!shape_.priority && policy == CorePolicy::standard) return;
     base::JsonWriter writer;
-    writer.begin_object().member("apiVersion", target_.driver + "/v1").member("kind", "ShareConfig");
+    writer.begin_object()
+        .member("apiVersion", target_.driver + "/v1")
+        .member("kind", "ShareConfig");
     if (policy != CorePolicy::standard) {
         writer.member("corePolicy", policy == CorePolicy::force ? "force" : "disable");
     }
     if (shape_.priority) writer.key("priority").integer(*shape_.priority);
     writer.end_object();
     kube::OpaqueConfig config{{}, target_.driver, writer.take()};
-    for (const auto& request : spec.requests) config.requests.push_back(request.name);
+    for (const auto& request : spec.requests)
+        config.requests.push_back(request.name);
     spec.config.push_back(std::move(config));
 }
 
@@ -198,14 +206,16 @@ tl::expected<kube::ClaimTemplate, TemplateFault> Builder::build() {
     for (const auto& option : *options) {
         for (const auto& selector : option.selectors) {
             if (selector.size() <= max_expression) continue;
-            return Fault({Code::selector_too_long,
-                          fmt::format("selects devices by an expression of {} bytes; {} are allowed",
-                                      selector.size(), max_expression)});
+            return Fault(
+                {Code::selector_too_long,
+                 fmt::format("selects devices by an expression of {} bytes; {} are allowed",
+                             selector.size(), max_expression)});
         }
     }
     const bool one = by_count(options->size());
     if (one) {
-        for (auto& option : *options) option.count = shape_.count;
+        for (auto& option : *options)
+            option.count = shape_.count;
     }
     kube::ClaimSpec spec;
     const std::int64_t requests = one ? 1 : shape_.count;

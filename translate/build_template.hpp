@@ -1,15 +1,16 @@
 #pragma once
-// From the shape of a claim to the template that gives it (dra.md 5, design.md decisions 4, 5 and 6).
-
-#include <cstdint>
-#include <string>
-#include <vector>
+// From the shape of a claim to the template that gives it (dra.md 5, design.md decisions 4, 5 and
+// 6).
 
 #include "kube/claim_model.hpp"
 #include "translate/claim_shape.hpp"
 #include "translate/diagnostic.hpp"
 #include "translate/placement.hpp"
 #include "translate/settings.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace drawbridge::translate {
 
@@ -18,7 +19,7 @@ struct TemplateContext {
     const Settings& settings;
     const Placement& placement;
     const std::vector<std::int64_t>& memory_sizes;  ///< bytes, ascending
-    int minor = 36;                                  ///< of the API server
+    int minor = 36;                                 ///< of the API server
 };
 
 /// Why a shape has no template.

@@ -35,7 +35,8 @@ std::int64_t memory_on(const MemoryDemand& memory, std::int64_t size) {
 
 Growth growth(const ClaimShape& shape, const ClaimShape& other,
               const std::vector<std::int64_t>& sizes) {
-    // Without a fleet any size tells; the greatest that a figure may have keeps `all` above every figure.
+    // Without a fleet any size tells; the greatest that a figure may have keeps `all` above every
+    // figure.
     static const std::vector<std::int64_t> unknown = {std::int64_t{1} << 31U};
     const ClaimShape grown = peak(shape, other);
     Growth result{0, grown.cores - shape.cores};

@@ -1,5 +1,6 @@
 #pragma once
-// The normal form of what one claim gives, and how the demands of containers that never run together combine.
+// The normal form of what one claim gives, and how the demands of containers that never run
+// together combine.
 
 #include <cstdint>
 #include <optional>
@@ -7,8 +8,8 @@
 
 namespace drawbridge::translate {
 
-/// Memory on each device: all of it, or the greater of a figure and a percentage of the device, each 0 where not asked
-/// for. Both are set only where several containers share a claim.
+/// Memory on each device: all of it, or the greater of a figure and a percentage of the device,
+/// each 0 where not asked for. Both are set only where several containers share a claim.
 struct MemoryDemand {
     bool all = false;
     std::int64_t mib = 0;
@@ -29,8 +30,8 @@ struct ClaimShape {
     bool operator==(const ClaimShape&) const = default;
 };
 
-/// Whether one claim can serve both: same count and priority, and no compute figure that would cap a container without
-/// one (design.md "peak of cores"; 100 caps nobody).
+/// Whether one claim can serve both: same count and priority, and no compute figure that would cap
+/// a container without one (design.md "peak of cores"; 100 caps nobody).
 [[nodiscard]] bool can_share(const ClaimShape& left, const ClaimShape& right);
 
 /// The pointwise maximum.

@@ -14,7 +14,8 @@ constexpr std::array table = {
 #undef DRAWBRIDGE_CODE
 };
 
-static_assert(std::ranges::is_sorted(table, {}, &CodeInfo::name), "codes.inc is in the order of the names");
+static_assert(std::ranges::is_sorted(table, {}, &CodeInfo::name),
+              "codes.inc is in the order of the names");
 
 }  // namespace
 
@@ -32,9 +33,12 @@ std::string_view name(Code code) {
 
 std::string_view name(Severity severity) {
     switch (severity) {
-        case Severity::note: return "note";
-        case Severity::warning: return "warning";
-        case Severity::denied: return "denied";
+        case Severity::note:
+            return "note";
+        case Severity::warning:
+            return "warning";
+        case Severity::denied:
+            return "denied";
     }
     return "";
 }

@@ -9,7 +9,8 @@ namespace drawbridge::translate {
 
 enum class Severity { note, warning, denied };
 
-/// What an API server is told of a denial: a wrong value (422 Invalid) or a rule of the site (403 Forbidden).
+/// What an API server is told of a denial: a wrong value (422 Invalid) or a rule of the site (403
+/// Forbidden).
 enum class Reason { invalid, forbidden };
 
 enum class Code {

@@ -29,6 +29,24 @@ std::vector<std::pair<std::string, std::string>> environment_of(const ClaimShape
     return variables;
 }
 
+VariableFate fate_of(std::string_view name, std::string_view value, const Settings& settings) {
+    if (name == "CUDA_DISABLE_CONTROL") {
+        const bool on = value == "1" || value == "t" || value == "T" || value == "true" ||
+                        value == "TRUE" || value == "True";
+        return on ? VariableFate::control_disabled : VariableFate::kept;
+    }
+    if (name == visible_devices) {
+        const bool harmless = value == "none" || value == "void";
+        return harmless ? VariableFate::kept : VariableFate::ignored;
+    }
+    if (settings.target.priority == PriorityForm::environment) return VariableFate::kept;
+    const bool read_by_hami =
+        name == task_priority || name == core_policy || name == "CUDA_OVERSUBSCRIBE" ||
+        name == "ACTIVE_OOM_KILLER" || name.starts_with("CUDA_DEVICE_MEMORY_LIMIT") ||
+        name.starts_with("CUDA_DEVICE_SM_LIMIT") || name == "CUDA_DEVICE_MEMORY_SHARED_CACHE";
+    return read_by_hami ? VariableFate::ignored : VariableFate::kept;
+}
+
 bool is_own_variable(std::string_view name) {
     return name == task_priority || name == core_policy || name == visible_devices;
 }

@@ -1,12 +1,12 @@
 #include "translate/legacy_request.hpp"
 
+#include "kube/quantity.hpp"
+#include "translate/notes.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
-
-#include "kube/quantity.hpp"
-#include "translate/notes.hpp"
 
 namespace drawbridge::translate {
 
@@ -67,7 +67,8 @@ private:
     base::JsonView requests_;
 };
 
-/// A whole, non-negative value; what else stands there is reported. `null` reads as 0, as in Kubernetes.
+/// A whole, non-negative value; what else stands there is reported. `null` reads as 0, as in
+/// Kubernetes.
 std::optional<std::int64_t> Reader::whole(std::string_view name, std::string_view list,
                                           base::JsonView value, std::string& text) {
     const auto scalar = value.is_absent() ? std::string("0") : value.scalar_text();
@@ -105,7 +106,8 @@ Figure Reader::figure(std::string_view name) {
     return result;
 }
 
-/// Kubernetes wants limit and request of an extended resource equal, and looks only after the names are gone.
+/// Kubernetes wants limit and request of an extended resource equal, and looks only after the names
+/// are gone.
 void Reader::compare_request(const Figure& limit) {
     const base::JsonView request = requests_[limit.name];
     if (request.is_missing()) return;
@@ -117,7 +119,8 @@ void Reader::compare_request(const Figure& limit) {
                        limit.text.empty() ? std::to_string(limit.value) : limit.text));
 }
 
-/// HAMi's webhook puts the default count into the limits where another resource stands there (1.3 W4).
+/// HAMi's webhook puts the default count into the limits where another resource stands there (1.3
+/// W4).
 void Reader::default_count(Figure& count, bool anything_else) {
     if (count.present || !anything_else) return;
     if (settings_.defaults.count == 0) {
@@ -146,7 +149,8 @@ void Reader::check_percentage(Figure& percentage) {
     percentage.value = 0;
 }
 
-/// A figure that no card can hold was nearly always meant as bytes: say so, and what it comes to in MiB.
+/// A figure that no card can hold was nearly always meant as bytes: say so, and what it comes to in
+/// MiB.
 void Reader::deny_memory(const Figure& memory) {
     constexpr std::int64_t mib = 1 << 20;
     const bool suffix = memory.text.find_first_not_of("0123456789+.") != std::string::npos;
@@ -191,13 +195,15 @@ void Reader::check_priority(const Figure& priority) {
          fmt::format("{}: {} is {}; it must be 0 or 1", who(), priority.name, priority.text));
 }
 
-/// Whether HAMi's webhook writes 100 cores where none are named (1.3 W5): it looks at keys, not at the memory's value.
+/// Whether HAMi's webhook writes 100 cores where none are named (1.3 W5): it looks at keys, not at
+/// the memory's value.
 bool Reader::is_exclusive(const Figure& memory, const Figure& percentage) const {
     if (percentage.present) return percentage.value == 100;
     return settings_.resources.memory.empty() || !memory.present;
 }
 
-/// A request without a limit; the count is compared with the default where that was put into the limits.
+/// A request without a limit; the count is compared with the default where that was put into the
+/// limits.
 void Reader::deny_missing_limits(const Figure& count) {
     for (const std::string_view name : legacy_names(settings_.resources)) {
         if (requests_[name].is_missing() || !limits_[name].is_missing()) continue;
@@ -255,7 +261,7 @@ LegacyRequest Reader::read() {
     request.shape.count = count.value;
     if (priority.present) request.shape.priority = priority.value;
     request.shape.memory = memory_demand(memory, percentage);
-    request.shape.cores = cores_figure.present ? cores(cores_figure)
+    request.shape.cores = cores_figure.present               ? cores(cores_figure)
                           : is_exclusive(memory, percentage) ? 100
                                                              : settings_.defaults.cores;
     return request;

@@ -1,13 +1,14 @@
 #pragma once
-// What the five legacy resource names of one container ask for, as HAMi reads them (legacy-requests.md 1.3, 1.4).
-
-#include <string_view>
-#include <vector>
+// What the five legacy resource names of one container ask for, as HAMi reads them
+// (legacy-requests.md 1.3, 1.4).
 
 #include "translate/claim_shape.hpp"
 #include "translate/diagnostic.hpp"
 #include "translate/pod_view.hpp"
 #include "translate/settings.hpp"
+
+#include <string_view>
+#include <vector>
 
 namespace drawbridge::translate {
 
@@ -29,7 +30,8 @@ struct LegacyEntries {
 [[nodiscard]] LegacyEntries find_legacy(base::JsonView container,
                                         const std::vector<std::string_view>& names);
 
-/// Reads and checks a container's demand. What is wrong goes to `diagnostics`; then the result means nothing.
+/// Reads and checks a container's demand. What is wrong goes to `diagnostics`; then the result
+/// means nothing.
 [[nodiscard]] LegacyRequest read_legacy_request(const ContainerView& container,
                                                 const Settings& settings, Diagnostics& diagnostics);
 

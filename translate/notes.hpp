@@ -1,12 +1,12 @@
 #pragma once
 // How the rules report: a diagnostic with its code's own severity, at a place, in one line of code.
 
-#include <string>
-#include <utility>
-
 #include "kube/json_patch.hpp"
 #include "translate/diagnostic.hpp"
 #include "translate/pod_view.hpp"
+
+#include <string>
+#include <utility>
 
 namespace drawbridge::translate {
 

@@ -1,8 +1,8 @@
 #include "translate/original.hpp"
 
-#include <algorithm>
-
 #include "kube/quantity.hpp"
+
+#include <algorithm>
 
 namespace drawbridge::translate {
 
@@ -16,7 +16,8 @@ void write_figures(base::JsonWriter& writer, std::string_view list, base::JsonVi
     writer.key(list).begin_object();
     for (const std::string_view name : names) {
         const base::JsonView value = values[name];
-        writer.member(name, value.is_absent() ? "0" : value.scalar_text().value_or(value.to_json()));
+        writer.member(name,
+                      value.is_absent() ? "0" : value.scalar_text().value_or(value.to_json()));
     }
     writer.end_object();
 }

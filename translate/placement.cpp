@@ -1,11 +1,11 @@
 #include "translate/placement.hpp"
 
+#include "translate/notes.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-
-#include "translate/notes.hpp"
 
 namespace drawbridge::translate {
 
@@ -62,7 +62,9 @@ private:
     void read_policies(Placement& placement);
     void warn_wish(const std::string& name);
     Subject subject(const std::string& name) const {
-        return {kube::PointerPath() / "metadata" / "annotations" / name, {}, name,
+        return {kube::PointerPath() / "metadata" / "annotations" / name,
+                {},
+                name,
                 std::string(text(name).value_or(""))};
     }
 
@@ -71,7 +73,8 @@ private:
     Diagnostics& diagnostics_;
 };
 
-/// Blank means no constraint; separators alone match nothing, which only a list of wanted devices can mean.
+/// Blank means no constraint; separators alone match nothing, which only a list of wanted devices
+/// can mean.
 std::vector<std::string> Reader::list(const std::string& name, bool wanted) {
     const auto value = text(name);
     if (!value || trim(*value).empty()) return {};
@@ -94,9 +97,9 @@ void Reader::read_mode(Placement& placement) {
         placement.mode = &target;
         return;
     }
-    report(diagnostics_, Code::mode_unsupported, subject(name),
-           fmt::format("annotation {} is \"{}\", and no device class serves that mode", name,
-                       *value));
+    report(
+        diagnostics_, Code::mode_unsupported, subject(name),
+        fmt::format("annotation {} is \"{}\", and no device class serves that mode", name, *value));
 }
 
 void Reader::warn_wish(const std::string& name) {

@@ -1,12 +1,12 @@
 #pragma once
 // What the pod's annotations say of the devices that may serve it (legacy-requests.md 2.1).
 
-#include <string>
-#include <vector>
-
 #include "base/json.hpp"
 #include "translate/diagnostic.hpp"
 #include "translate/settings.hpp"
+
+#include <string>
+#include <vector>
 
 namespace drawbridge::translate {
 

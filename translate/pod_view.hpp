@@ -1,18 +1,19 @@
 #pragma once
-// A pod as the rules see it: its containers with kind and place, nothing decoded that is not asked for.
+// A pod as the rules see it: its containers with kind and place, nothing decoded that is not asked
+// for.
+
+#include "base/json.hpp"
+#include "kube/json_patch.hpp"
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/json.hpp"
-#include "kube/json_patch.hpp"
-
 namespace drawbridge::translate {
 
-/// When a container runs: `main` all the time, `sidecar` (an init container with `restartPolicy: Always`) beside it,
-/// `init` before it, alone, and ends.
+/// When a container runs: `main` all the time, `sidecar` (an init container with `restartPolicy:
+/// Always`) beside it, `init` before it, alone, and ends.
 enum class ContainerKind { init, sidecar, main };
 
 struct ContainerView {

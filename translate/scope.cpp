@@ -1,11 +1,11 @@
 #include "translate/scope.hpp"
 
+#include "translate/build_template.hpp"
+#include "translate/notes.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "translate/build_template.hpp"
-#include "translate/notes.hpp"
 
 namespace drawbridge::translate {
 
@@ -50,7 +50,9 @@ Scope scope_of(base::JsonView pod, const Settings& settings,
     if (!is_foreign(scheduler, settings.policy)) return Scope::ours;
     if (asks) {
         report(diagnostics, Code::foreign_scheduler,
-               {kube::PointerPath() / "spec" / "schedulerName", {}, "spec.schedulerName",
+               {kube::PointerPath() / "spec" / "schedulerName",
+                {},
+                "spec.schedulerName",
                 std::string(scheduler)},
                fmt::format("spec.schedulerName is {}, which is not known to handle device claims; "
                            "the pod is left alone",
@@ -63,8 +65,7 @@ std::vector<OwnEntry> own_entries(base::JsonView pod) {
     std::vector<OwnEntry> found;
     const base::JsonView entries = pod["spec"]["resourceClaims"];
     for (std::size_t index = 0; index < entries.size(); ++index) {
-        const std::string_view name =
-            entries.at(index)["resourceClaimTemplateName"].string_or("");
+        const std::string_view name = entries.at(index)["resourceClaimTemplateName"].string_or("");
         if (is_own_template(name)) found.push_back({entries.at(index)["name"].string_or(""), name});
     }
     return found;

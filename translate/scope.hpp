@@ -1,25 +1,25 @@
 #pragma once
 // Whether a pod is ours to look at, and what of ours it already carries.
 
+#include "translate/diagnostic.hpp"
+#include "translate/pod_view.hpp"
+#include "translate/settings.hpp"
+
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "translate/diagnostic.hpp"
-#include "translate/pod_view.hpp"
-#include "translate/settings.hpp"
 
 namespace drawbridge::translate {
 
 /// Who answers for a pod.
 enum class Scope {
     ours,
-    theirs,           ///< mirror pod, opted out, foreign scheduler: leave it, the reason is reported
+    theirs,  ///< mirror pod, opted out, foreign scheduler: leave it, the reason is reported
 };
 
-/// Decides by labels of pod and namespace, scheduler name and the mirror annotation. The reason is only worth a note
-/// where the pod asks for something (`asks`).
+/// Decides by labels of pod and namespace, scheduler name and the mirror annotation. The reason is
+/// only worth a note where the pod asks for something (`asks`).
 [[nodiscard]] Scope scope_of(base::JsonView pod, const Settings& settings,
                              const std::map<std::string, std::string>& namespace_labels, bool asks,
                              Diagnostics& diagnostics);

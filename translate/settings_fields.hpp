@@ -86,7 +86,14 @@ void visit_target(Visitor& visit, Values& target) {
     visit.choice("priority", target.priority, choices::priority);
     visit.choice("exclusiveMemory", target.exclusive_memory, choices::exclusive_memory);
     visit.boolean("shares", target.shares);
-    visit.text_map("modeClasses", target.mode_classes, rules::device_mode, rules::object_name);
+    visit.modes("modeClasses", target.mode_classes);
+}
+
+template <class Visitor, class Values>
+void visit_mode(Visitor& visit, Values& mode) {
+    visit.text("deviceClass", mode.device_class, rules::object_name);
+    visit.text("driver", mode.driver, rules::driver_name);
+    visit.text("memoryCapacity", mode.memory_capacity, rules::identifier);
 }
 
 template <class Visitor, class Values>
@@ -108,7 +115,7 @@ void visit_policy(Visitor& visit, Values& policy) {
 
 /// Shows `visit` every field of `settings` but the profile's name, in the order of the document.
 /// `Config` is `Settings` or `const Settings`. A visitor has `section`, `text`, `texts`,
-/// `text_map`, `integer`, `boolean`, `choice`, `labels`, `sizes` and `workloads`.
+/// `modes`, `integer`, `boolean`, `choice`, `labels`, `sizes` and `workloads`.
 template <class Visitor, class Config>
 void visit_fields(Visitor& visit, Config& settings) {
     visit.section("resources", [&] { visit_resources(visit, settings.resources); });

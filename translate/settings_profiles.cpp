@@ -41,7 +41,7 @@ Settings nvidia_profile() {
     target.numa_attribute.clear();
     target.priority = PriorityForm::environment;
     target.shares = false;
-    target.mode_classes = {{"mig", "mig.nvidia.com"}};
+    target.mode_classes = {{"mig", ModeTarget{.device_class = "mig.nvidia.com"}}};
     return settings;
 }
 

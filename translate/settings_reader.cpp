@@ -134,20 +134,37 @@ void FieldReader::texts(std::string_view key, std::vector<std::string>& field,
     field = std::move(values);
 }
 
-void FieldReader::text_map(std::string_view key, std::map<std::string, std::string>& field,
-                           const TextRule& key_rule, const TextRule& value_rule) {
-    const base::JsonView object = member(key);
-    if (object.is_absent() || !expect(object, base::JsonKind::object, place_of(key))) return;
-    std::map<std::string, std::string> values;
-    for (const auto& [name, value] : object.members()) {
-        const std::string place = fmt::format("{}/{}", place_of(key), pointer_token(name));
-        if (!key_rule.holds(name)) {
-            problems_.add(place, fmt::format("the key must be {}, found {}", key_rule.description,
-                                             shown(name)));
-        }
-        if (auto found = checked(value, place, value_rule)) values.emplace(name, std::move(*found));
+void FieldReader::read_mode(std::string_view name, base::JsonView value,
+                            std::map<std::string, ModeTarget>& modes) {
+    ModeTarget mode;
+    if (value.is_object()) {
+        section(name, [&] { visit_mode(*this, mode); });
+        if (value["deviceClass"].is_absent())
+            problems_.add(place_of(name), "deviceClass is missing");
+    } else {
+        text(name, mode.device_class, rules::object_name);
+        if (value.is_absent())
+            problems_.add(place_of(name), "must be a device class, or an object with deviceClass");
     }
-    field = std::move(values);
+    modes.emplace(name, std::move(mode));
+}
+
+void FieldReader::modes(std::string_view key, std::map<std::string, ModeTarget>& field) {
+    std::map<std::string, ModeTarget> modes;
+    const base::JsonView object = frames_.back().object[key];
+    section(key, [&] {
+        for (const auto& [name, value] : object.members()) {
+            if (rules::device_mode.holds(name)) {
+                read_mode(name, value, modes);
+            } else {
+                skip(name);
+                problems_.add(place_of(pointer_token(name)),
+                              fmt::format("a mode is {}; hami-core is the driver's own",
+                                          rules::device_mode.description));
+            }
+        }
+    });
+    if (object.is_object()) field = std::move(modes);
 }
 
 void FieldReader::integer(std::string_view key, std::int64_t& field, const IntegerRule& rule) {

@@ -30,8 +30,7 @@ public:
 
     void text(std::string_view key, std::string& field, const TextRule& rule);
     void texts(std::string_view key, std::vector<std::string>& field, const TextRule& rule);
-    void text_map(std::string_view key, std::map<std::string, std::string>& field,
-                  const TextRule& key_rule, const TextRule& value_rule);
+    void modes(std::string_view key, std::map<std::string, ModeTarget>& field);
     void integer(std::string_view key, std::int64_t& field, const IntegerRule& rule);
     void boolean(std::string_view key, bool& field);
     void labels(std::string_view key, std::set<std::pair<std::string, std::string>>& field);
@@ -81,6 +80,8 @@ private:
     /// The text of `value` if it is one that keeps the rule; reports it otherwise.
     [[nodiscard]] std::optional<std::string> checked(base::JsonView value, std::string_view place,
                                                      const TextRule& rule);
+    void read_mode(std::string_view name, base::JsonView value,
+                   std::map<std::string, ModeTarget>& modes);
     void read_workload(base::JsonView value, const std::string& place,
                        std::vector<WorkloadKind>& workloads);
     /// Whether `value` is of that kind, and no longer than `max` elements; reports it otherwise.

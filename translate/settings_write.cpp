@@ -39,12 +39,12 @@ public:
         out_.end_array();
     }
 
-    void text_map(std::string_view key, const std::map<std::string, std::string>& field,
-                  const TextRule& /*key_rule*/, const TextRule& /*value_rule*/) {
-        out_.key(key).begin_object();
-        for (const auto& [name, value] : field)
-            out_.member(name, value);
-        out_.end_object();
+    void modes(std::string_view key, const std::map<std::string, ModeTarget>& field) {
+        section(key, [&] {
+            for (const auto& [name, mode] : field) {
+                section(name, [&, &target = mode] { visit_mode(*this, target); });
+            }
+        });
     }
 
     void integer(std::string_view key, std::int64_t field, const IntegerRule& /*rule*/) {

@@ -1,17 +1,18 @@
 #pragma once
-// The heart: a pod and what is known of the cluster in, a verdict with templates, patch and diagnostics out.
-
-#include <cstdint>
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
+// The heart: a pod and what is known of the cluster in, a verdict with templates, patch and
+// diagnostics out.
 
 #include "base/json.hpp"
 #include "kube/claim_model.hpp"
 #include "kube/json_patch.hpp"
 #include "translate/diagnostic.hpp"
 #include "translate/settings.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace drawbridge::translate {
 
@@ -34,7 +35,8 @@ struct Cluster {
     std::vector<std::int64_t> memory_sizes;  ///< bytes, ascending; settings win over them
 };
 
-/// A pod as it came. `pod` and `old_pod` are objects with `metadata` and `spec` (a pod template serves as well).
+/// A pod as it came. `pod` and `old_pod` are objects with `metadata` and `spec` (a pod template
+/// serves as well).
 struct PodReview {
     base::JsonView pod;
     base::JsonView old_pod;  ///< missing on create
@@ -45,21 +47,27 @@ struct PodReview {
 /// The answer to one pod.
 struct Translation {
     Verdict verdict = Verdict::leave;
-    std::vector<kube::ClaimTemplate> templates;  ///< needed in the namespace, each once, named by content
-    kube::JsonPatch patch;                       ///< relative to the pod; empty unless the verdict is `translate`
-    Diagnostics diagnostics;                     ///< all of them, worst first, else in pod order
+    std::vector<kube::ClaimTemplate>
+        templates;            ///< needed in the namespace, each once, named by content
+    kube::JsonPatch patch;    ///< relative to the pod; empty unless the verdict is `translate`
+    Diagnostics diagnostics;  ///< all of them, worst first, else in pod order
 
-    /// Templates of ours that the pod names already: they must exist, or be made again from `restorable`, or the pod
-    /// is denied (`template-missing`). Only where the verdict is not `deny`.
+    /// Templates of ours that the pod names already: they must exist, or be made again from
+    /// `restorable`, or the pod is denied (`template-missing`). Only where the verdict is not
+    /// `deny`.
     std::vector<std::string> referenced_templates;
-    std::vector<kube::ClaimTemplate> restorable;  ///< from `drawbridge.dev/original`, if the name comes out the same
+    std::vector<kube::ClaimTemplate>
+        restorable;  ///< from `drawbridge.dev/original`, if the name comes out the same
 
-    /// A percentage needs the memory sizes and they have not been listed yet: no answer now, the caller tries later.
+    /// A percentage needs the memory sizes and they have not been listed yet: no answer now, the
+    /// caller tries later.
     bool sizes_needed = false;
 };
 
-/// Translates one pod. Pure: the same input gives the same answer, on the server and on the command line.
-[[nodiscard]] Translation translate_pod(const PodReview& review, const Settings& settings, const Cluster& cluster);
+/// Translates one pod. Pure: the same input gives the same answer, on the server and on the command
+/// line.
+[[nodiscard]] Translation translate_pod(const PodReview& review, const Settings& settings,
+                                        const Cluster& cluster);
 
 /// The diagnostic for a referenced template that does not exist and cannot be restored.
 [[nodiscard]] Diagnostic missing_template(std::string_view name);

@@ -5,9 +5,10 @@
 
 namespace drawbridge::translate {
 
-/// `translate_pod` for an update: only where the old pod carries a claim entry of ours. Legacy names with the figures
-/// of the original request are stripped again, scheduler name and environment of ours restored from the old pod; other
-/// figures stay, so that the API server refuses the change (design.md "UPDATE").
+/// `translate_pod` for an update: only where the old pod carries a claim entry of ours. Legacy
+/// names with the figures of the original request are stripped again, scheduler name and
+/// environment of ours restored from the old pod; other figures stay, so that the API server
+/// refuses the change (design.md "UPDATE").
 [[nodiscard]] Translation translate_update(const PodReview& review, const Settings& settings);
 
 }  // namespace drawbridge::translate

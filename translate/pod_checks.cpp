@@ -1,0 +1,91 @@
+#include "translate/pod_checks.hpp"
+
+#include "translate/environment.hpp"
+#include "translate/legacy_request.hpp"
+#include "translate/notes.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace drawbridge::translate {
+
+void check_isolation(const PodView& pod, const Settings& settings, Diagnostics& diagnostics) {
+    for (const ContainerView& container : pod.containers) {
+        const bool privileged =
+            container.json["securityContext"]["privileged"].as_bool().value_or(false);
+        if (!privileged || settings.policy.privileged == Deny::no) continue;
+        report(diagnostics, Code::privileged_container,
+               {container.path / "securityContext" / "privileged", container.name,
+                "securityContext.privileged", "true"},
+               fmt::format("{} is privileged, in a pod that asks for GPUs",
+                           quoted_container(container)));
+    }
+    const std::string_view node = pod.pod["spec"]["nodeName"].string_or("");
+    if (node.empty()) return;
+    report(diagnostics, Code::node_name_set,
+           {kube::PointerPath() / "spec" / "nodeName", {}, "spec.nodeName", std::string(node)},
+           fmt::format("spec.nodeName is set to {}, so no scheduler would allocate the GPU claim",
+                       node),
+           fmt::format("use a nodeSelector (kubernetes.io/hostname: {}) or node affinity instead",
+                       node));
+}
+
+void check_environment(const PodView& pod, const std::vector<std::optional<ClaimShape>>& shapes,
+                       const Settings& settings, Diagnostics& diagnostics) {
+    for (std::size_t index = 0; index < pod.containers.size(); ++index) {
+        if (!shapes[index]) continue;
+        const ContainerView& container = pod.containers[index];
+        const base::JsonView environment = container.json["env"];
+        for (std::size_t place = 0; place < environment.size(); ++place) {
+            const std::string name(environment.at(place)["name"].string_or(""));
+            const std::string value(environment.at(place)["value"].string_or(""));
+            const VariableFate fate = fate_of(name, value, settings);
+            if (fate == VariableFate::kept) continue;
+            const bool control = fate == VariableFate::control_disabled;
+            report(diagnostics, control ? Code::control_disabled : Code::variable_ignored,
+                   {container.path / "env" / place, container.name, name, value},
+                   fmt::format("{}: variable {} {}", quoted_container(container), name,
+                               control ? "does not switch the limits off any more"
+                                       : "has no effect on devices and limits any more"));
+        }
+    }
+}
+
+void check_bookkeeping(base::JsonView pod, Diagnostics& diagnostics) {
+    constexpr std::array names = {"hami.io/vgpu-node",
+                                  "hami.io/vgpu-time",
+                                  "hami.io/bind-time",
+                                  "hami.io/bind-phase",
+                                  "hami.io/vgpu-devices-to-allocate",
+                                  "hami.io/vgpu-devices-allocated",
+                                  "hami.io/vgpu-mig-allocations"};
+    const base::JsonView annotations = annotations_of(pod);
+    std::string found;
+    for (const char* name : names) {
+        if (annotations[name].is_missing()) continue;
+        found += (found.empty() ? "" : ", ") + std::string(name);
+    }
+    if (found.empty()) return;
+    std::string message = "annotations " + found + " are HAMi's own bookkeeping and are ignored";
+    report(diagnostics, Code::bookkeeping_ignored,
+           {kube::PointerPath() / "metadata" / "annotations", {}, std::move(found), {}},
+           std::move(message));
+}
+
+void check_ephemeral(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics) {
+    const base::JsonView containers = pod["spec"]["ephemeralContainers"];
+    const kube::PointerPath list = kube::PointerPath() / "spec" / "ephemeralContainers";
+    for (std::size_t index = 0; index < containers.size(); ++index) {
+        const base::JsonView container = containers.at(index);
+        if (find_legacy(container, legacy_names(settings.resources)).empty()) continue;
+        const std::string name(container["name"].string_or(""));
+        report(diagnostics, Code::ephemeral_container,
+               {list / index / "resources", name, "resources", {}},
+               fmt::format("ephemeral container \"{}\" has GPU resources, which Kubernetes does "
+                           "not allow; it is left as it is",
+                           name));
+    }
+}
+
+}  // namespace drawbridge::translate

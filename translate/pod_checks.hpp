@@ -1,0 +1,30 @@
+#pragma once
+// What stands in a pod beside its request that forbids devices, or that a user should know of.
+
+#include "translate/claim_shape.hpp"
+#include "translate/diagnostic.hpp"
+#include "translate/pod_view.hpp"
+#include "translate/settings.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace drawbridge::translate {
+
+/// Denies privileged containers and a preset node name (legacy-requests.md 3, rows 5 and 7) in a
+/// pod that gets devices.
+void check_isolation(const PodView& pod, const Settings& settings, Diagnostics& diagnostics);
+
+/// Warns of variables that no longer do what they did, in containers with a device (`shapes` has
+/// one a container).
+void check_environment(const PodView& pod, const std::vector<std::optional<ClaimShape>>& shapes,
+                       const Settings& settings, Diagnostics& diagnostics);
+
+/// Notes HAMi's bookkeeping annotations, which come with exported manifests
+/// (legacy-requests.md 2.3).
+void check_bookkeeping(base::JsonView pod, Diagnostics& diagnostics);
+
+/// Notes ephemeral containers with legacy names: they are left as they are.
+void check_ephemeral(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics);
+
+}  // namespace drawbridge::translate
