@@ -1,11 +1,11 @@
 #pragma once
 // A JSON patch (RFC 6902) in the form we write it, and its application to the text of a document.
 
+#include "base/result.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "base/result.hpp"
 
 namespace drawbridge::kube {
 
@@ -31,9 +31,10 @@ struct PatchOperation {
     std::string value;  ///< JSON text; empty for remove
 };
 
-/// Operations that do not depend on each other: every path but a trailing `/-` names a place of the *original* document
-/// (or a member to add to an object of it), never something an earlier operation made; nothing is removed twice and
-/// array elements are only appended or replaced. So the operations can be applied to text in one pass.
+/// Operations that do not depend on each other: every path but a trailing `/-` names a place of the
+/// *original* document (or a member to add to an object of it), never something an earlier
+/// operation made; nothing is removed twice and array elements are only appended or replaced. So
+/// the operations can be applied to text in one pass.
 class JsonPatch {
 public:
     void add(const PointerPath& path, std::string json);
@@ -51,8 +52,10 @@ private:
     std::vector<PatchOperation> operations_;
 };
 
-/// Applies a patch to JSON text by editing the text at the places named: everything else keeps its bytes. Fails with
-/// the pointer where a path does not exist. `add` of a member that exists replaces it (RFC 6902).
-[[nodiscard]] base::Result<std::string> apply_patch(std::string_view document, const JsonPatch& patch);
+/// Applies a patch to JSON text by editing the text at the places named: everything else keeps its
+/// bytes. Fails with the pointer where a path does not exist. `add` of a member that exists
+/// replaces it (RFC 6902).
+[[nodiscard]] base::Result<std::string> apply_patch(std::string_view document,
+                                                    const JsonPatch& patch);
 
 }  // namespace drawbridge::kube

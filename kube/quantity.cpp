@@ -164,9 +164,11 @@ std::strong_ordering Quantity::operator<=>(const Quantity& other) const {
     const auto length = [](const Quantity& quantity) {
         return static_cast<std::int64_t>(quantity.digits_.size()) + quantity.exponent_;
     };
-    std::strong_ordering order = length(*this) <=> length(other);
-    if (order == 0) order = digits_.compare(other.digits_) <=> 0;
-    return negative_ ? 0 <=> order : order;
+    // of two negative ones the one of greater size is the smaller
+    const Quantity& left = negative_ ? other : *this;
+    const Quantity& right = negative_ ? *this : other;
+    if (length(left) != length(right)) return length(left) <=> length(right);
+    return left.digits_ <=> right.digits_;
 }
 
 base::Result<Quantity> parse_quantity(std::string_view text) {

@@ -1,12 +1,14 @@
-// A referee for kube/quantity and kube/cel: what Kubernetes' own libraries say of the same texts. Not part of the
-// build or of any test run; for whoever changes those files or moves to a newer Kubernetes. Needs Go.
+// A referee for kube/quantity and kube/cel: what Kubernetes' own libraries say of the same texts.
+// Not part of the build or of any test run; for whoever changes those files or moves to a newer
+// Kubernetes. Needs Go.
 //
 //	go run . quantities < TEXTS            one quantity a line
-//	go run . selectors FLEET.yaml < TEXTS  one CEL expression a line; FLEET holds a List of ResourceSlices
+//	go run . selectors FLEET.yaml < TEXTS  one CEL expression a line; FLEET: a List of ResourceSlices
 //
-// The first prints of each text "refused", or the exact value. The second prints of each expression the cost that an
-// API server estimates and the greatest that a device took, both limited to 1,000,000, and the devices that match; it
-// exits with 1 if one does not compile, exceeds the limit or fails on a device.
+// The first prints of each text "refused", or the exact value. The second prints of each expression
+// the cost that an API server estimates and the greatest that a device took, both limited to
+// 1,000,000, and the devices that match; it exits with 1 if one does not compile, exceeds the limit
+// or fails on a device.
 package main
 
 import (
