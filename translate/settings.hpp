@@ -21,6 +21,8 @@ struct ResourceNames {
     std::string memory_percentage = "nvidia.com/gpumem-percentage";
     std::string cores = "nvidia.com/gpucores";
     std::string priority = "nvidia.com/priority";
+
+    [[nodiscard]] bool operator==(const ResourceNames&) const = default;
 };
 
 /// Annotations that users write (legacy-requests.md 2.1).
@@ -34,6 +36,8 @@ struct AnnotationNames {
     std::string node_policy = "hami.io/node-scheduler-policy";
     std::string device_policy = "hami.io/gpu-scheduler-policy";
     std::string scoring_weights = "hami.io/device-scoring-weights";
+
+    [[nodiscard]] bool operator==(const AnnotationNames&) const = default;
 };
 
 /// What is left out of a request is filled with these (legacy-requests.md 1.3).
@@ -42,6 +46,8 @@ struct Defaults {
     std::int64_t memory_mib = 0;   ///< 0: all memory
     std::int64_t cores = 0;        ///< percent, 0: no limit
     std::int64_t memory_factor = 1;  ///< MiB a unit of the memory resource
+
+    [[nodiscard]] bool operator==(const Defaults&) const = default;
 };
 
 enum class PriorityForm { share_config, environment };
@@ -52,6 +58,8 @@ struct ModeTarget {
     std::string device_class;                ///< for example `mig.nvidia.com`
     std::string driver = "gpu.nvidia.com";   ///< domain of the attributes that selectors read
     std::string memory_capacity = "memory";  ///< capacity that a memory figure is the least of
+
+    [[nodiscard]] bool operator==(const ModeTarget&) const = default;
 };
 
 /// What the claims are written for (design.md decision 10).
@@ -68,6 +76,8 @@ struct Target {
     ExclusiveMemory exclusive_memory = ExclusiveMemory::keep;
     bool shares = true;  ///< false: whole cards and MIG only, any fraction is denied (`nvidia` profile)
     std::map<std::string, ModeTarget> mode_classes;  ///< by vgpu-mode: `mig`, `mps`
+
+    [[nodiscard]] bool operator==(const Target&) const = default;
 };
 
 enum class Deny { yes, no };
@@ -91,6 +101,8 @@ struct Policy {
     std::vector<std::string> capable_schedulers;        ///< foreign ones whose pods are translated too
     /// Key and value of each label that keeps a pod, or all pods of a namespace, untouched. A key may have several.
     std::set<std::pair<std::string, std::string>> opt_out_labels = {{"hami.io/webhook", "ignore"}};
+
+    [[nodiscard]] bool operator==(const Policy&) const = default;
 };
 
 /// Where a kind outside Kubernetes keeps pod templates: JSON pointers, `*` for each element of an array or each member
@@ -99,6 +111,8 @@ struct WorkloadKind {
     std::string api_group;
     std::string kind;
     std::vector<std::string> pod_template_paths;
+
+    [[nodiscard]] bool operator==(const WorkloadKind&) const = default;
 };
 
 struct Settings {
@@ -110,6 +124,8 @@ struct Settings {
     Policy policy;
     std::vector<std::int64_t> memory_sizes;  ///< bytes, ascending; given here they win over the slices
     std::vector<WorkloadKind> workloads;     ///< beside the built-in kinds
+
+    [[nodiscard]] bool operator==(const Settings&) const = default;
 };
 
 /// The settings of a built-in profile: `drawbridge`, `hami`, `nvidia`. `invalid_input` for another name.
