@@ -126,19 +126,18 @@ kube::JsonPatch build_patch(const PodView& pod, const PodChange& change) {
     return patch;
 }
 
-std::string free_entry_name(base::JsonView pod, const std::vector<std::string>& taken,
-                            const std::string& wanted) {
+EntryNames::EntryNames(base::JsonView pod) {
     const base::JsonView entries = pod["spec"]["resourceClaims"];
-    const auto is_taken = [&](const std::string& name) {
-        if (std::ranges::find(taken, name) != taken.end()) return true;
-        for (std::size_t index = 0; index < entries.size(); ++index) {
-            if (entries.at(index)["name"].string_or("") == name) return true;
-        }
-        return false;
-    };
+    for (std::size_t index = 0; index < entries.size(); ++index) {
+        taken_.emplace(entries.at(index)["name"].string_or(""));
+    }
+}
+
+std::string EntryNames::take(const std::string& wanted) {
     std::string name = wanted;
-    for (int number = 2; is_taken(name); ++number)
+    for (int number = 2; !taken_.insert(name).second; ++number) {
         name = wanted + "-" + std::to_string(number);
+    }
     return name;
 }
 

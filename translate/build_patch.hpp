@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -38,9 +39,16 @@ struct PodChange {
 void strip_legacy(kube::JsonPatch& patch, const ContainerView& container,
                   const LegacyEntries& entries);
 
-/// A name for a claim entry that no entry of the pod and none of `taken` has: `wanted`, `wanted-2`,
-/// ...
-[[nodiscard]] std::string free_entry_name(base::JsonView pod, const std::vector<std::string>& taken,
-                                          const std::string& wanted);
+/// Names for claim entries that no entry of the pod has and that were not given before.
+class EntryNames {
+public:
+    explicit EntryNames(base::JsonView pod);
+
+    /// `wanted`, or `wanted-2`, ... on collision.
+    [[nodiscard]] std::string take(const std::string& wanted);
+
+private:
+    std::unordered_set<std::string> taken_;
+};
 
 }  // namespace drawbridge::translate

@@ -38,13 +38,14 @@ void check_environment(const PodView& pod, const std::vector<std::optional<Claim
         const ContainerView& container = pod.containers[index];
         const base::JsonView environment = container.json["env"];
         for (std::size_t place = 0; place < environment.size(); ++place) {
-            const std::string name(environment.at(place)["name"].string_or(""));
-            const std::string value(environment.at(place)["value"].string_or(""));
+            const std::string_view name = environment.at(place)["name"].string_or("");
+            const std::string_view value = environment.at(place)["value"].string_or("");
             const VariableFate fate = fate_of(name, value, settings);
             if (fate == VariableFate::kept) continue;
             const bool control = fate == VariableFate::control_disabled;
             report(diagnostics, control ? Code::control_disabled : Code::variable_ignored,
-                   {container.path / "env" / place, container.name, name, value},
+                   {container.path / "env" / place, container.name, std::string(name),
+                    std::string(value)},
                    fmt::format("{}: variable {} {}", quoted_container(container), name,
                                control ? "does not switch the limits off any more"
                                        : "has no effect on devices and limits any more"));

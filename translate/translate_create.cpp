@@ -28,7 +28,8 @@ public:
           cluster_(cluster),
           pod_(read_pod(review.pod)),
           entries_(own_entries(review.pod)),
-          sizes_(settings.memory_sizes.empty() ? cluster.memory_sizes : settings.memory_sizes) {}
+          sizes_(settings.memory_sizes.empty() ? cluster.memory_sizes : settings.memory_sizes),
+          names_(review.pod) {}
 
     Translation run();
 
@@ -38,6 +39,7 @@ private:
     void leave_plain_counts();
     void adjust_to_target(std::size_t index);
     [[nodiscard]] bool server_can();
+    [[nodiscard]] std::size_t add_template(kube::ClaimTemplate made);
     void make_claims();
     void report_fault(const ClaimAssignment& claim, const TemplateFault& fault);
     void note_peak(const ClaimAssignment& claim);
@@ -63,6 +65,7 @@ private:
     Placement placement_;
     std::vector<std::optional<LegacyRequest>> requests_;  ///< one a container
     std::vector<std::optional<ClaimShape>> shapes_;       ///< one a container, only with a device
+    EntryNames names_;
     PodChange change_;
     Translation result_;
 };
@@ -207,17 +210,24 @@ void Creation::take_entry(const ClaimAssignment& claim, const kube::ClaimTemplat
     std::string entry = existing_entry(claim, claim_template.name);
     if (entry.empty()) {
         const ContainerView& owner = pod_.containers[claim.owner];
-        std::vector<std::string> taken;
-        for (const auto& added : change_.claims)
-            taken.push_back(added.first);
         const char* form = owner.kind == ContainerKind::main ? "vgpu-" : "vgpu-i";
-        entry = free_entry_name(review_.pod, taken, form + std::to_string(owner.index));
+        entry = names_.take(form + std::to_string(owner.index));
         change_.claims.emplace_back(entry, claim_template.name);
     }
     for (const std::size_t index : claim.containers) {
         if (own_entry_of(pod_.containers[index], entries_) != nullptr) continue;
         change_.containers[index].claim = entry;
     }
+}
+
+/// Adds a template unless it is there (different shapes may come to one template); returns its
+/// place.
+std::size_t Creation::add_template(kube::ClaimTemplate made) {
+    auto& templates = result_.templates;
+    const auto same = std::ranges::find(templates, made.name, &kube::ClaimTemplate::name);
+    const auto index = static_cast<std::size_t>(same - templates.begin());
+    if (same == templates.end()) templates.push_back(std::move(made));
+    return index;
 }
 
 void Creation::make_claims() {
@@ -227,18 +237,26 @@ void Creation::make_claims() {
     const bool numa = placement_.one_numa_node && settings_.target.numa_attribute.empty();
     const TemplateContext context{settings_, placement_, sizes_, cluster_.minor};
     bool several = false;
+    struct BuiltShape {
+        ClaimShape shape;
+        std::size_t index;  // in result_.templates
+    };
+    std::vector<BuiltShape> built;
     for (const ClaimAssignment& claim : assign_claims(pod_.containers, shapes_, mebibytes)) {
         several = several || claim.shape.count > 1;
-        auto built = build_template(claim.shape, context);
-        if (!built) {
-            report_fault(claim, built.error());
-            continue;
+        // Many containers of one shape are common; a template is built and hashed once a shape.
+        auto known = std::ranges::find(built, claim.shape, &BuiltShape::shape);
+        if (known == built.end()) {
+            auto made = build_template(claim.shape, context);
+            if (!made) {
+                report_fault(claim, made.error());
+                continue;
+            }
+            built.push_back({claim.shape, add_template(std::move(*made))});
+            known = built.end() - 1;
         }
         note_peak(claim);
-        take_entry(claim, *built);
-        const bool known = std::ranges::any_of(
-            result_.templates, [&](const auto& other) { return other.name == built->name; });
-        if (!known) result_.templates.push_back(std::move(*built));
+        take_entry(claim, result_.templates[known->index]);
     }
     if (!numa || !several) return;
     const std::string& name = settings_.annotations.numa_bind;
