@@ -69,6 +69,8 @@ public:
         keys_.reserve(64);
     }
 
+    // The names are those that RapidJSON calls.
+    // NOLINTBEGIN(readability-identifier-naming)
     bool Null() { return begin_value() && document_.Null(); }
     bool Bool(bool b) { return begin_value() && document_.Bool(b); }
     bool Int(int i) { return begin_value() && document_.Int(i); }
@@ -107,6 +109,7 @@ public:
         open_.pop_back();
         return document_.EndArray(count);
     }
+    // NOLINTEND(readability-identifier-naming)
 
     /// Why this guard ended the parse; empty if it did not.
     [[nodiscard]] const std::string& reason() const { return reason_; }
