@@ -1,0 +1,94 @@
+#include "cli/input.hpp"
+
+#include "base/atomic_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+
+namespace drawbridge::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t max_bytes = 64U << 20U;
+
+base::Result<std::string> read_standard_input() {
+    std::string text;
+    char block[65536];
+    while (std::cin.read(block, sizeof block) || std::cin.gcount() > 0) {
+        text.append(block, static_cast<std::size_t>(std::cin.gcount()));
+        if (text.size() > max_bytes) {
+            return base::fail(base::ErrorKind::invalid_input,
+                              "standard input is longer than 64 MiB", "-");
+        }
+    }
+    return text;
+}
+
+bool is_manifest(const fs::path& path) {
+    const auto extension = path.extension();
+    return extension == ".yaml" || extension == ".yml" || extension == ".json";
+}
+
+template <class Iterator>
+std::vector<std::string> manifests_below(const fs::path& folder, std::error_code& error) {
+    std::vector<std::string> found;
+    for (Iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        if (is_manifest(entry->path()) && entry->is_regular_file(error)) {
+            found.push_back(entry->path().string());
+        }
+    }
+    std::ranges::sort(found);
+    return found;
+}
+
+base::Result<std::vector<std::string>> list_folder(const std::string& folder, bool recursive) {
+    std::error_code error;
+    auto found = recursive ? manifests_below<fs::recursive_directory_iterator>(folder, error)
+                           : manifests_below<fs::directory_iterator>(folder, error);
+    if (error) return base::fail(base::ErrorKind::not_found, error.message(), folder);
+    if (found.empty()) {
+        return base::fail(base::ErrorKind::not_found,
+                          recursive ? "no .yaml, .yml or .json file is below the folder"
+                                    : "no .yaml, .yml or .json file is in the folder (-R looks "
+                                      "into the folders below it too)",
+                          folder);
+    }
+    return found;
+}
+
+}  // namespace
+
+base::Result<std::string> read_text(const std::string& name) {
+    if (name == "-") return read_standard_input();
+    auto text = base::read_file(name, max_bytes);
+    if (!text && text.error().path.empty()) text.error().path = name;
+    return text;
+}
+
+base::Result<std::vector<InputFile>> read_inputs(const std::vector<std::string>& places,
+                                                 bool recursive) {
+    std::vector<InputFile> files;
+    for (const std::string& place : places) {
+        std::vector<std::string> names = {place};
+        std::error_code error;
+        if (place != "-" && fs::is_directory(place, error)) {
+            auto found = list_folder(place, recursive);
+            if (!found) return tl::unexpected(found.error());
+            names = std::move(*found);
+        }
+        for (std::string& name : names) {
+            auto text = read_text(name);
+            if (!text) return tl::unexpected(text.error());
+            files.push_back({std::move(name), std::move(*text)});
+        }
+    }
+    return files;
+}
+
+}  // namespace drawbridge::cli

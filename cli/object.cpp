@@ -1,0 +1,143 @@
+#include "cli/object.hpp"
+
+#include "translate/legacy_request.hpp"
+#include "translate/notes.hpp"
+#include "translate/workloads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace drawbridge::cli {
+
+namespace {
+
+using translate::Code;
+using translate::Verdict;
+
+int rank(Verdict verdict) {
+    switch (verdict) {
+        case Verdict::leave:
+            return 0;
+        case Verdict::translate:
+            return 1;
+        case Verdict::deny:
+            return 2;
+    }
+    return 2;
+}
+
+void add_template(std::vector<kube::ClaimTemplate>& templates, kube::ClaimTemplate made) {
+    const auto same = std::ranges::find(templates, made.name, &kube::ClaimTemplate::name);
+    if (same == templates.end()) templates.push_back(std::move(made));
+}
+
+void add_answer(ObjectAnswer& all, translate::Translation one, const kube::PointerPath& prefix) {
+    if (rank(one.verdict) > rank(all.verdict)) all.verdict = one.verdict;
+    for (auto& made : one.templates)
+        add_template(all.templates, std::move(made));
+    for (auto& made : one.restorable)
+        add_template(all.restorable, std::move(made));
+    for (auto& name : one.referenced_templates)
+        all.referenced_templates.push_back(std::move(name));
+    append_below(all.patch, one.patch, prefix);
+    for (auto& diagnostic : one.diagnostics) {
+        diagnostic.path = prefix.text() + diagnostic.path;
+        all.diagnostics.push_back(std::move(diagnostic));
+    }
+}
+
+/// The first legacy name in a `limits` or `requests` map anywhere in a document, with its place.
+bool find_legacy_name(base::JsonView place, const kube::PointerPath& path,
+                      const std::vector<std::string_view>& names, kube::PointerPath& found) {
+    if (place.is_array()) {
+        for (std::size_t index = 0; index < place.size(); ++index) {
+            if (find_legacy_name(place.at(index), path / index, names, found)) return true;
+        }
+        return false;
+    }
+    for (const auto& [key, value] : place.members()) {
+        if (key == "limits" || key == "requests") {
+            for (const std::string_view name : names) {
+                if (value[name].is_missing()) continue;
+                found = path / key / name;
+                return true;
+            }
+        }
+        if (find_legacy_name(value, path / key, names, found)) return true;
+    }
+    return false;
+}
+
+void warn_unknown_kind(base::JsonView object, const Identity& identity,
+                       const translate::Settings& settings, translate::Diagnostics& diagnostics) {
+    kube::PointerPath path;
+    const auto names = translate::legacy_names(settings.resources);
+    if (!find_legacy_name(object, {}, names, path)) return;
+    const bool argo = translate::api_group(object["apiVersion"].string_or("")) == "argoproj.io";
+    translate::report(
+        diagnostics, Code::legacy_in_unknown_kind, {path, {}, identity.kind, {}},
+        argo ? fmt::format(
+                   "a legacy GPU resource stands in a {}, which has no place for claims; its "
+                   "pods are translated by the webhook when they are created",
+                   identity.kind)
+             : fmt::format("a legacy GPU resource stands in a {}, a kind that is not known to hold "
+                           "pods",
+                           identity.kind.empty() ? "document without kind" : identity.kind));
+}
+
+}  // namespace
+
+void append_below(kube::JsonPatch& all, const kube::JsonPatch& patch,
+                  const kube::PointerPath& prefix) {
+    for (const auto& operation : patch.below(prefix).operations()) {
+        const kube::PointerPath path(operation.path);
+        switch (operation.kind) {
+            case kube::PatchKind::add:
+                all.add(path, operation.value);
+                break;
+            case kube::PatchKind::remove:
+                all.remove(path);
+                break;
+            case kube::PatchKind::replace:
+                all.replace(path, operation.value);
+                break;
+        }
+    }
+}
+
+Identity identify(base::JsonView object, const std::string& default_namespace) {
+    const base::JsonView metadata = object["metadata"];
+    Identity identity;
+    identity.kind = object["kind"].string_or("");
+    identity.name_space = metadata["namespace"].string_or(default_namespace);
+    identity.name = metadata["name"].string_or("");
+    if (identity.name.empty()) identity.generate_name = metadata["generateName"].string_or("");
+    return identity;
+}
+
+ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
+                              const TranslateContext& context) {
+    ObjectAnswer answer;
+    if (!translate::is_workload(object, context.settings)) {
+        warn_unknown_kind(object, identity, context.settings, answer.diagnostics);
+        return answer;
+    }
+    const auto labels = context.namespace_labels.find(identity.name_space);
+    for (const std::string& path : translate::pod_template_paths(object, context.settings)) {
+        translate::PodReview review;
+        review.pod = object.find(path);
+        if (labels != context.namespace_labels.end()) review.namespace_labels = labels->second;
+        add_answer(answer, translate::translate_pod(review, context.settings, context.cluster),
+                   kube::PointerPath(path));
+    }
+    std::ranges::stable_sort(answer.diagnostics, std::greater(), &translate::Diagnostic::severity);
+    if (answer.verdict == Verdict::deny) {
+        answer.patch = {};
+        answer.templates.clear();
+    }
+    return answer;
+}
+
+}  // namespace drawbridge::cli

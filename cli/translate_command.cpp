@@ -1,0 +1,276 @@
+#include "cli/translate_command.hpp"
+
+#include "cli/input.hpp"
+#include "cli/object.hpp"
+#include "kube/manifest.hpp"
+#include "translate/cluster_facts.hpp"
+#include "translate/notes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace drawbridge::cli {
+
+namespace {
+
+using translate::Severity;
+using translate::Verdict;
+
+constexpr base::JsonLimits file_limits{64U << 20U, 128};
+
+/// A document with where it came from, parsed.
+struct Document {
+    const kube::Manifest* manifest = nullptr;
+    Origin origin;
+    base::JsonDocument json;
+
+    [[nodiscard]] bool is_list() const {
+        const base::JsonView root = json.root();
+        return root["kind"].string_or("").ends_with("List") && root["items"].is_array();
+    }
+};
+
+class Command {
+public:
+    explicit Command(const TranslateOptions& options)
+        : options_(options), notices_(options.notices, options.colour), output_(options.output) {}
+
+    CommandResult run();
+
+private:
+    base::Result<void> prepare();
+    base::Result<void> read_sizes();
+    base::Result<void> read_documents();
+    void learn_from(base::JsonView object);
+    base::Result<void> translate(const Document& document);
+    base::Result<void> translate_list(const Document& document);
+    ObjectAnswer answer_to(base::JsonView object, const Identity& identity);
+    void resolve_references(const Identity& identity, ObjectAnswer& answer);
+    void tell(const Origin& origin, const Identity& identity, const ObjectAnswer& answer);
+    void note_rewritten(const Origin& origin, const Identity& identity);
+    void write_templates(base::JsonView object, const ObjectAnswer& answer);
+    CommandResult failed(const base::Error& error);
+
+    const TranslateOptions& options_;
+    Notices notices_;
+    Output output_;
+    TranslateContext context_;
+    std::vector<InputFile> files_;
+    std::vector<std::vector<kube::Manifest>> manifests_;  ///< a file each
+    std::vector<Document> documents_;
+    bool denied_ = false;
+    bool warned_ = false;
+};
+
+base::Error at_file(base::Error error, const std::string& file) {
+    error.path = error.path.empty() || error.path == file ? file : file + ":" + error.path;
+    return error;
+}
+
+base::Result<void> Command::read_sizes() {
+    auto& sizes = context_.cluster.memory_sizes;
+    if (!options_.fleet.empty()) {
+        const auto text = read_text(options_.fleet);
+        if (!text) return tl::unexpected(text.error());
+        auto found = translate::read_fleet(*text, context_.settings.target);
+        if (!found) return tl::unexpected(at_file(found.error(), options_.fleet));
+        sizes = std::move(*found);
+    }
+    if (!options_.device_memory.empty()) {
+        auto found = translate::parse_memory_sizes(options_.device_memory);
+        if (!found) return tl::unexpected(at_file(found.error(), "--device-memory"));
+        sizes = std::move(*found);
+    }
+    // What the call says of the fleet is nearer than what the settings say.
+    if (!sizes.empty()) context_.settings.memory_sizes.clear();
+    return {};
+}
+
+base::Result<void> Command::prepare() {
+    const auto minor = translate::parse_kubernetes_version(options_.kubernetes_version);
+    if (!minor) return tl::unexpected(at_file(minor.error(), "--kubernetes-version"));
+    context_.cluster.minor = *minor;
+    if (!options_.settings.empty()) {
+        const auto text = read_text(options_.settings);
+        if (!text) return tl::unexpected(text.error());
+        auto settings = translate::read_settings_text(*text);
+        if (!settings) return tl::unexpected(at_file(settings.error(), options_.settings));
+        context_.settings = std::move(*settings);
+    }
+    if (auto sizes = read_sizes(); !sizes) return sizes;
+    auto files = read_inputs(options_.files, options_.recursive);
+    if (!files) return tl::unexpected(files.error());
+    files_ = std::move(*files);
+    return read_documents();
+}
+
+base::Result<void> Command::read_documents() {
+    for (const InputFile& file : files_) {
+        auto manifests = kube::read_manifests(file.text, file_limits);
+        if (!manifests) return tl::unexpected(at_file(manifests.error(), file.name));
+        manifests_.push_back(std::move(*manifests));
+    }
+    for (std::size_t index = 0; index < files_.size(); ++index) {
+        for (const kube::Manifest& manifest : manifests_[index]) {
+            auto json = base::parse_json(manifest.json, file_limits);
+            if (!json) return tl::unexpected(at_file(json.error(), files_[index].name));
+            documents_.push_back(
+                {&manifest, {files_[index].name, manifest.number, {}}, std::move(*json)});
+        }
+    }
+    for (const Document& document : documents_) {
+        const base::JsonView root = document.json.root();
+        if (!document.is_list()) learn_from(root);
+        if (!document.is_list()) continue;
+        for (std::size_t index = 0; index < root["items"].size(); ++index) {
+            learn_from(root["items"].at(index));
+        }
+    }
+    return {};
+}
+
+/// Namespaces and templates in the input count wherever they stand in it.
+void Command::learn_from(base::JsonView object) {
+    const Identity identity = identify(object, {});
+    if (identity.kind == "Namespace" && object["apiVersion"].string_or("") == "v1") {
+        auto& labels = context_.namespace_labels[identity.name];
+        for (const auto& [key, value] : object["metadata"]["labels"].members()) {
+            labels[std::string(key)] = std::string(value.string_or(""));
+        }
+    } else if (identity.kind == "ResourceClaimTemplate") {
+        output_.known_template(
+            std::string(object["metadata"]["namespace"].string_or(options_.name_space)),
+            identity.name);
+    }
+}
+
+/// A template that a pod names already: in the input, made again from the pod, or nobody here can
+/// tell.
+void Command::resolve_references(const Identity& identity, ObjectAnswer& answer) {
+    for (const std::string& name : answer.referenced_templates) {
+        if (output_.knows(identity.name_space, name)) continue;
+        const auto restored =
+            std::ranges::find(answer.restorable, name, &kube::ClaimTemplate::name);
+        if (restored != answer.restorable.end()) {
+            answer.templates.push_back(*restored);
+            continue;
+        }
+        translate::report(
+            answer.diagnostics, translate::Code::template_not_here,
+            {kube::PointerPath() / "spec", {}, "resourceClaims", name},
+            fmt::format("the pod names template {}, which is not in the input", name));
+    }
+}
+
+ObjectAnswer Command::answer_to(base::JsonView object, const Identity& identity) {
+    ObjectAnswer answer = translate_object(object, identity, context_);
+    if (answer.verdict != Verdict::deny) resolve_references(identity, answer);
+    return answer;
+}
+
+void Command::tell(const Origin& origin, const Identity& identity, const ObjectAnswer& answer) {
+    for (const auto& diagnostic : answer.diagnostics) {
+        warned_ = warned_ || diagnostic.severity == Severity::warning;
+        notices_.diagnostic(origin, identity, diagnostic);
+    }
+    denied_ = denied_ || answer.verdict == Verdict::deny;
+    notices_.verdict(origin, identity, answer.verdict);
+}
+
+void Command::note_rewritten(const Origin& origin, const Identity& identity) {
+    translate::Diagnostics notes;
+    translate::report(notes, translate::Code::document_rewritten, {{}, {}, identity.kind, {}},
+                      "the document was written anew: its text could not be edited in place");
+    notices_.diagnostic(origin, identity, notes.front());
+}
+
+void Command::write_templates(base::JsonView object, const ObjectAnswer& answer) {
+    const std::string name_space(object["metadata"]["namespace"].string_or(options_.name_space));
+    for (const auto& made : answer.templates)
+        output_.claim_template(made, name_space);
+}
+
+base::Result<void> Command::translate(const Document& document) {
+    const base::JsonView object = document.json.root();
+    const Identity identity = identify(object, options_.name_space);
+    const ObjectAnswer answer = answer_to(object, identity);
+    if (answer.verdict == Verdict::deny) {
+        tell(document.origin, identity, answer);
+        return {};
+    }
+    write_templates(object, answer);
+    if (answer.patch.empty()) {
+        output_.unchanged(*document.manifest);
+    } else {
+        const auto rewritten = output_.changed(*document.manifest, answer.patch);
+        if (!rewritten) return tl::unexpected(at_file(rewritten.error(), document.origin.file));
+        if (*rewritten) note_rewritten(document.origin, identity);
+    }
+    tell(document.origin, identity, answer);
+    return {};
+}
+
+base::Result<void> Command::translate_list(const Document& document) {
+    const base::JsonView items = document.json.root()["items"];
+    kube::JsonPatch patch;
+    std::vector<std::size_t> left_out;
+    for (std::size_t index = 0; index < items.size(); ++index) {
+        const Identity identity = identify(items.at(index), options_.name_space);
+        const ObjectAnswer answer = answer_to(items.at(index), identity);
+        Origin origin = document.origin;
+        origin.item = index;
+        tell(origin, identity, answer);
+        if (answer.verdict == Verdict::deny) {
+            left_out.push_back(index);
+            continue;
+        }
+        write_templates(items.at(index), answer);
+        if (output_.form() == OutputForm::json) {
+            auto json = kube::apply_patch(items.at(index).to_json(), answer.patch);
+            if (!json) return tl::unexpected(at_file(json.error(), origin.file));
+            output_.object(*json);
+            continue;
+        }
+        append_below(patch, answer.patch, kube::PointerPath() / "items" / index);
+    }
+    if (output_.form() == OutputForm::json) return {};
+    const Identity list{std::string(document.json.root()["kind"].string_or("")), {}, {}, {}};
+    if (!left_out.empty()) {
+        auto json = kube::apply_patch(document.manifest->json, patch);
+        if (!json) return tl::unexpected(at_file(json.error(), document.origin.file));
+        output_.list_without(*json, left_out);
+        note_rewritten(document.origin, list);
+    } else if (patch.empty()) {
+        output_.unchanged(*document.manifest);
+    } else {
+        const auto rewritten = output_.changed(*document.manifest, patch);
+        if (!rewritten) return tl::unexpected(at_file(rewritten.error(), document.origin.file));
+        if (*rewritten) note_rewritten(document.origin, list);
+    }
+    return {};
+}
+
+CommandResult Command::failed(const base::Error& error) {
+    Notices only(options_.notices, options_.colour);
+    only.failure(error);
+    return {{}, only.text(), 1};
+}
+
+CommandResult Command::run() {
+    if (auto ready = prepare(); !ready) return failed(ready.error());
+    for (const Document& document : documents_) {
+        auto done = document.is_list() ? translate_list(document) : translate(document);
+        if (!done) return failed(done.error());
+    }
+    const int status = denied_ ? 2 : options_.strict && warned_ ? 3 : 0;
+    return {output_.text(), notices_.text(), status};
+}
+
+}  // namespace
+
+CommandResult run_translate(const TranslateOptions& options) {
+    return Command(options).run();
+}
+
+}  // namespace drawbridge::cli

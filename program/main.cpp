@@ -1,0 +1,133 @@
+// The program `drawbridge`: options and exit status of each command; what they do lies in cli/ and
+// server/.
+
+#include "base/version.hpp"
+#include "cli/explain.hpp"
+#include "cli/translate_command.hpp"
+#include "server/serve.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <map>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace drawbridge;
+
+constexpr const char* translate_footer =
+    "Examples:\n"
+    "  drawbridge translate -f pod.yaml --device-memory 24Gi,80Gi | kubectl apply -f -\n"
+    "  kubectl get resourceslices -o yaml > fleet.yaml\n"
+    "  drawbridge translate -R -f manifests/ --fleet fleet.yaml --notices json --strict\n"
+    "\n"
+    "Exit status: 0 clean, 1 own failure, 2 something was denied and left out, 3 warnings under "
+    "--strict.";
+
+void add_translate(CLI::App& program, cli::TranslateOptions& options, std::string& colour) {
+    CLI::App* command = program.add_subcommand(
+        "translate",
+        "print manifests as the webhook would change them, with the templates they need");
+    command->footer(translate_footer);
+    command->add_option("-f,--filename", options.files, "file, folder, or - for standard input")
+        ->required()
+        ->allow_extra_args(false);
+    command->add_flag("-R,--recursive", options.recursive,
+                      "look into the folders below a folder too");
+    command->add_option("-n,--namespace", options.name_space,
+                        "namespace of the templates of documents that name none");
+    const std::map<std::string, cli::OutputForm> forms = {{"yaml", cli::OutputForm::yaml},
+                                                          {"json", cli::OutputForm::json}};
+    command->add_option("-o,--output", options.output, "yaml (default) or json: one flat v1 List")
+        ->transform(CLI::CheckedTransformer(forms).description(""));
+    const std::map<std::string, cli::NoticeForm> notices = {{"text", cli::NoticeForm::text},
+                                                            {"json", cli::NoticeForm::json}};
+    command->add_option("--notices", options.notices, "text (default) or json: one object a line")
+        ->transform(CLI::CheckedTransformer(notices).description(""));
+    command->add_option("--settings", options.settings,
+                        "settings file, or HAMi's device-config.yaml");
+    command->add_option("--fleet", options.fleet, "ResourceSlices as kubectl prints them");
+    command->add_option("--device-memory", options.device_memory,
+                        "memory sizes of the fleet's devices, for example 24Gi,80Gi");
+    command->add_option("--kubernetes-version", options.kubernetes_version,
+                        "version of the API server (default 1.36)");
+    command->add_flag("--strict", options.strict, "exit with status 3 if there are warnings");
+    command->add_option("--colour,--color", colour, "auto (default), always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+bool wants_colour(const std::string& choice) {
+    if (choice != "auto") return choice == "always";
+    const char* none = std::getenv("NO_COLOR");
+    return isatty(STDERR_FILENO) != 0 && (none == nullptr || *none == '\0');
+}
+
+int translate_command(cli::TranslateOptions options, const std::string& colour) {
+    options.colour = wants_colour(colour);
+    const cli::CommandResult result = cli::run_translate(options);
+    std::cerr << result.notices << std::flush;
+    std::cout << result.output << std::flush;
+    if (std::cout.good()) return result.status;
+    std::cerr << "drawbridge: standard output cannot be written\n";
+    return 1;
+}
+
+int explain_command(const std::string& code, bool markdown) {
+    if (markdown) {
+        std::cout << cli::codes_markdown() << std::flush;
+    } else if (code.empty()) {
+        std::cout << cli::list_codes() << std::flush;
+    } else {
+        const auto text = cli::explain_code(code);
+        if (!text) {
+            std::cerr << "drawbridge: " << text.error().message << "\n";
+            return 1;
+        }
+        std::cout << *text << std::flush;
+    }
+    return std::cout.good() ? 0 : 1;
+}
+
+int run(int count, char** arguments) {
+    if (count > 1 && std::string(arguments[1]) == "serve") {
+        return server::run_serve({arguments + 2, arguments + count});
+    }
+    CLI::App program("Old GPU manifests on clusters with Dynamic Resource Allocation.",
+                     "drawbridge");
+    program.set_version_flag("--version", "drawbridge " + std::string(base::version));
+    program.require_subcommand(1);
+    cli::TranslateOptions translate;
+    std::string colour = "auto";
+    add_translate(program, translate, colour);
+    program.add_subcommand("serve",
+                           "answer admission reviews over HTTPS (drawbridge serve --help)");
+    std::string code;
+    bool markdown = false;
+    CLI::App* explain = program.add_subcommand("explain", "what a code means, and what to do");
+    explain->add_option("code", code, "a code; without one all are listed");
+    explain->add_flag("--markdown", markdown, "print docs/codes.md");
+    try {
+        program.parse(count, arguments);
+    } catch (const CLI::ParseError& error) {
+        return program.exit(error) == 0 ? 0 : 1;
+    }
+    return explain->parsed() ? explain_command(code, markdown)
+                             : translate_command(translate, colour);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    try {
+        return run(count, arguments);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "drawbridge: %s\n", error.what());
+        return 1;
+    }
+}
