@@ -23,7 +23,6 @@ namespace drawbridge::certs {
 namespace {
 
 using base::ErrorKind;
-using base::fail;
 
 constexpr std::chrono::days ca_lifetime{365};
 constexpr std::chrono::days leaf_lifetime{90};
