@@ -1,5 +1,6 @@
 #include "cli/output.hpp"
 
+#include "base/check.hpp"
 #include "base/json.hpp"
 
 #include <algorithm>
@@ -41,7 +42,8 @@ base::Result<bool> Output::changed(const kube::Manifest& manifest, const kube::J
 
 void Output::list_without(const std::string& list_json, const std::vector<std::size_t>& left_out) {
     const auto list = base::parse_json(list_json, {list_json.size() + 1, 128});
-    if (!list) return;  // it is text that we wrote ourselves from a parsed document
+    CHECK(list.has_value());  // it was parsed and patched by us
+    const auto elements = kube::element_texts(list_json, "items");
     base::JsonWriter writer;
     writer.begin_object();
     for (const auto& [key, value] : list->root().members()) {
@@ -51,9 +53,8 @@ void Output::list_without(const std::string& list_json, const std::vector<std::s
             continue;
         }
         writer.begin_array();
-        for (std::size_t index = 0; index < value.size(); ++index) {
-            if (std::ranges::find(left_out, index) != left_out.end()) continue;
-            writer.raw(value.at(index).to_json());
+        for (std::size_t index = 0; index < elements.size(); ++index) {
+            if (std::ranges::find(left_out, index) == left_out.end()) writer.raw(elements[index]);
         }
         writer.end_array();
     }

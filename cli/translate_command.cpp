@@ -213,6 +213,7 @@ base::Result<void> Command::translate(const Document& document) {
 
 base::Result<void> Command::translate_list(const Document& document) {
     const base::JsonView items = document.json.root()["items"];
+    const auto texts = kube::element_texts(document.manifest->json, "items");
     kube::JsonPatch patch;
     std::vector<std::size_t> left_out;
     for (std::size_t index = 0; index < items.size(); ++index) {
@@ -227,7 +228,7 @@ base::Result<void> Command::translate_list(const Document& document) {
         }
         write_templates(items.at(index), answer);
         if (output_.form() == OutputForm::json) {
-            auto json = kube::apply_patch(items.at(index).to_json(), answer.patch);
+            auto json = kube::apply_patch(texts.at(index), answer.patch);
             if (!json) return tl::unexpected(at_file(json.error(), origin.file));
             output_.object(*json);
             continue;

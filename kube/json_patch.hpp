@@ -58,4 +58,9 @@ private:
 [[nodiscard]] base::Result<std::string> apply_patch(std::string_view document,
                                                     const JsonPatch& patch);
 
+/// The texts of the elements of the array that a member of the document holds, byte for byte;
+/// nothing where there is no such array.
+[[nodiscard]] std::vector<std::string_view> element_texts(std::string_view document,
+                                                          std::string_view name);
+
 }  // namespace drawbridge::kube
