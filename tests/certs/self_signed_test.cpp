@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <future>
 #include <string>
 #include <sys/stat.h>
@@ -143,11 +144,11 @@ TEST_CASE("a pair of another authority or with fewer names is replaced") {
 
 TEST_CASE("several starters of one folder agree on one pair") {
     const test::Folder folder;
-    std::vector<std::future<std::string>> starters;
-    for (int i = 0; i < 4; ++i) {
-        starters.push_back(std::async(std::launch::async, [&] {
+    std::array<std::future<std::string>, 4> starters;
+    for (auto& starter : starters) {
+        starter = std::async(std::launch::async, [&] {
             return load_or_make(folder.path(), now).value().leaf.fingerprint;
-        }));
+        });
     }
     const std::string first = starters.front().get();
     for (std::size_t i = 1; i < starters.size(); ++i)

@@ -71,7 +71,7 @@ std::map<std::string, json> fields_of(const Settings& settings) {
             continue;
         }
         for (const auto& [inner, inner_value] : value.items())
-            fields[key + "." + inner] = inner_value;
+            fields[fmt::format("{}.{}", key, inner)] = inner_value;
     }
     return fields;
 }
@@ -86,26 +86,28 @@ TEST_CASE("docs/settings.md has one row for each key, with its default") {
     const auto table = rows("| Key | Default |");
     const auto fields = fields_of(Settings{});
     CHECK(table.size() == fields.size());
-    for (const auto& [key, value] : fields) {
+    for (const auto& field : fields) {
+        const auto& key = field.first;
         CAPTURE(key);
         REQUIRE(table.count(key) == 1);
         REQUIRE(table.at(key).size() == 4);
-        CHECK(table.at(key)[1] == value.dump());
+        CHECK(table.at(key)[1] == field.second.dump());
         CHECK(table.at(key)[2].size() > 10);
     }
 }
 
 TEST_CASE("each example of docs/settings.md is accepted and means what it says") {
-    for (const auto& [key, row] : rows("| Key | Default |")) {
+    for (const auto& row : rows("| Key | Default |")) {
+        const auto& key = row.first;
         CAPTURE(key);
-        const json example = json::parse(row.at(3));
+        const json example = json::parse(row.second.at(3));
         json document = {{"apiVersion", "drawbridge.dev/v1"}, {"kind", "Settings"}};
         const auto dot = key.find('.');
         (dot == std::string::npos ? document[key]
                                   : document[key.substr(0, dot)][key.substr(dot + 1)]) = example;
         const auto settings = read(document.dump());
         REQUIRE_MESSAGE(settings, settings.error().message);
-        const bool says_the_default = example.dump() == row.at(1);
+        const bool says_the_default = example.dump() == row.second.at(1);
         CHECK((*settings == Settings{}) == says_the_default);
     }
 }
@@ -114,12 +116,14 @@ TEST_CASE("the table of profiles in docs/settings.md has exactly what differs") 
     const auto table = rows("| Key | `drawbridge` |");
     const std::vector<std::string> profiles = {"drawbridge", "hami", "nvidia"};
     std::vector<std::map<std::string, json>> fields;
+    fields.reserve(profiles.size());
     for (const auto& profile : profiles)
         fields.push_back(fields_of(profile_settings(profile).value()));
-    for (const auto& [key, value] : fields.front()) {
+    for (const auto& field : fields.front()) {
+        const auto& key = field.first;
         if (key == "profile") continue;
         CAPTURE(key);
-        const bool differs = fields[1].at(key) != value || fields[2].at(key) != value;
+        const bool differs = fields[1].at(key) != field.second || fields[2].at(key) != field.second;
         CHECK((table.count(key) == 1) == differs);
         for (std::size_t i = 0; differs && i < profiles.size(); ++i)
             CHECK(table.at(key).at(i + 1) == fields[i].at(key).dump());
