@@ -89,6 +89,9 @@ private:
 /// names, anything behind the value but white space.
 [[nodiscard]] Result<JsonDocument> parse_json(std::string text, const JsonLimits& limits = {});
 
+/// Whether two places hold the same value, whatever the order of members.
+[[nodiscard]] bool same_value(JsonView left, JsonView right);
+
 /// Writes compact JSON into one string. The caller keeps the order of calls right; a wrong order is our own mistake.
 class JsonWriter {
 public:

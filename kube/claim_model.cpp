@@ -92,30 +92,6 @@ void write_list(JsonWriter& writer, std::string_view key, const std::vector<T>& 
 
 // ---------------------------------------------------------------------------------- comparing
 
-/// Member order and spelling of numbers do not count. As deep as `parse_json` lets a document be.
-bool same_value(JsonView left, JsonView right) {
-    if (left.kind() != right.kind()) return false;
-    switch (left.kind()) {
-        case JsonKind::array:
-            if (left.size() != right.size()) return false;
-            for (std::size_t i = 0; i < left.size(); ++i) {
-                if (!same_value(left.at(i), right.at(i))) return false;
-            }
-            return true;
-        case JsonKind::object: {
-            const auto members = left.members();
-            return members.size() == right.members().size() &&
-                   std::ranges::all_of(members, [right](const base::JsonMember& member) {
-                       return same_value(member.value, right[member.key]);
-                   });
-        }
-        case JsonKind::string:
-            return left.as_string() == right.as_string();
-        default:
-            return left.scalar_text() == right.scalar_text() && left.to_json() == right.to_json();
-    }
-}
-
 bool same_json(const std::string& left, const std::string& right) {
     if (left == right) return true;
     const auto left_document = base::parse_json(left);

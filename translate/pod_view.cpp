@@ -20,23 +20,6 @@ void add_list(PodView& view, std::string_view list, bool init) {
     }
 }
 
-bool same_members(base::JsonView left, base::JsonView right) {
-    const auto members = left.members();
-    if (members.size() != right.members().size()) return false;
-    for (const auto& [key, value] : members) {
-        if (!same_value(value, right[key])) return false;
-    }
-    return true;
-}
-
-bool same_elements(base::JsonView left, base::JsonView right) {
-    if (left.size() != right.size()) return false;
-    for (std::size_t index = 0; index < left.size(); ++index) {
-        if (!same_value(left.at(index), right.at(index))) return false;
-    }
-    return true;
-}
-
 }  // namespace
 
 PodView read_pod(base::JsonView pod) {
@@ -48,14 +31,6 @@ PodView read_pod(base::JsonView pod) {
 
 base::JsonView annotations_of(base::JsonView pod) {
     return pod["metadata"]["annotations"];
-}
-
-bool same_value(base::JsonView left, base::JsonView right) {
-    if (left.kind() != right.kind()) return false;
-    if (left.is_missing()) return true;
-    if (left.is_object()) return same_members(left, right);
-    if (left.is_array()) return same_elements(left, right);
-    return left.to_json() == right.to_json();
 }
 
 }  // namespace drawbridge::translate

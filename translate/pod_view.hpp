@@ -35,7 +35,4 @@ struct PodView {
 /// `metadata.annotations` of a pod, empty where there are none.
 [[nodiscard]] base::JsonView annotations_of(base::JsonView pod);
 
-/// Whether two places hold the same JSON value, whatever the order of members.
-[[nodiscard]] bool same_value(base::JsonView left, base::JsonView right);
-
 }  // namespace drawbridge::translate

@@ -1,0 +1,218 @@
+#include "kube/manifest.hpp"
+
+#include "kube/json_cursor.hpp"
+#include "kube/manifest_edit.hpp"
+#include "kube/manifest_split.hpp"
+#include "kube/manifest_tree.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <new>
+#include <optional>
+#include <utility>
+
+namespace drawbridge::kube {
+namespace {
+
+using base::Error;
+using base::ErrorKind;
+using base::Result;
+
+/// What we made ourselves may be larger than what we take.
+constexpr base::JsonLimits no_limits{std::numeric_limits<std::size_t>::max() / 2, 256};
+
+/// `LINE:COLUMN` of a byte.
+std::string place_of(std::string_view text, std::size_t offset, std::size_t first_line) {
+    const std::string_view before = text.substr(0, offset);
+    const auto line = static_cast<std::size_t>(std::ranges::count(before, '\n')) + first_line;
+    const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+    return fmt::format("{}:{}", line, offset - std::min(offset, line_begin) + 1);
+}
+
+/// An error of `parse_json`, which names the byte, with line and column instead.
+Error json_error(Error error, std::string_view text, std::size_t first_line) {
+    constexpr std::string_view prefix = "JSON, byte ";
+    std::size_t offset = 0;
+    if (error.message.starts_with(prefix)) {
+        const char* const begin = error.message.data() + prefix.size();
+        const char* const all = error.message.data() + error.message.size();
+        const char* const end = std::from_chars(begin, all, offset).ptr;
+        error.message = "JSON" + std::string(end, all);
+    }
+    if (!error.path.empty()) error.message += fmt::format(" (at {:.200})", error.path);
+    error.path = place_of(text, std::min(offset, text.size()), first_line);
+    return error;
+}
+
+/// The JSON values in a text, one behind the other; the rest of the text once it is none.
+std::vector<std::string_view> split_json(std::string_view text) {
+    std::vector<std::string_view> values;
+    while (true) {
+        text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+        if (text.empty()) return values;
+        JsonCursor cursor(text);
+        const bool is_whole = cursor.skip_value();
+        values.push_back(text.substr(0, is_whole ? cursor.position() : text.size()));
+        text.remove_prefix(values.back().size());
+    }
+}
+
+class Reader {
+public:
+    Reader(std::string_view text, const base::JsonLimits& limits) : text_(text), limits_(limits) {}
+
+    Result<std::vector<Manifest>> read() {
+        for (const YamlSection& section : split_yaml(text_)) {
+            const std::size_t first = section.body.find_first_not_of(" \t\r\n");
+            const bool is_blank = first == std::string_view::npos;
+            Result<void> done;
+            if (!is_blank && (section.body[first] == '{' || section.body[first] == '[')) {
+                done = read_json(section, first);
+            } else {
+                done = read_yaml_section(section, ++number_);
+            }
+            if (!done) return tl::unexpected(std::move(done).error());
+        }
+        return std::move(manifests_);
+    }
+
+private:
+    /// JSON, or YAML that begins like it. What is neither is reported as what it looks like.
+    Result<void> read_json(const YamlSection& section, std::size_t first) {
+        const std::size_t before = manifests_.size();
+        const std::size_t number_before = number_;
+        auto done = read_json_values(section);
+        if (done) return done;
+        manifests_.resize(before);
+        number_ = number_before + 1;
+        auto as_yaml = read_yaml_section(section, number_);
+        if (as_yaml) return as_yaml;
+        const std::size_t next = section.body.find_first_not_of(" \t\r\n", first + 1);
+        const bool looks_like_json =
+            next != std::string_view::npos &&
+            std::string_view("\"{[]}").find(section.body[next]) != std::string_view::npos;
+        return looks_like_json ? done : as_yaml;
+    }
+
+    Result<void> read_json_values(const YamlSection& section) {
+        for (const std::string_view value : split_json(section.body)) {
+            const auto offset = static_cast<std::size_t>(value.data() - section.body.data());
+            const std::string_view before = section.body.substr(0, offset);
+            const auto lines = static_cast<std::size_t>(std::ranges::count(before, '\n'));
+            if (auto parsed = base::parse_json(std::string(value), limits_); !parsed) {
+                Error error = json_error(std::move(parsed).error(), value, section.line + lines);
+                return tl::unexpected(std::move(error));
+            }
+            manifests_.push_back({.format = ManifestFormat::json,
+                                  .number = ++number_,
+                                  .line = section.line + lines,
+                                  .text = std::string(value),
+                                  .json = std::string(value)});
+        }
+        return {};
+    }
+
+    Result<void> read_yaml_section(const YamlSection& section, std::size_t number) {
+        const auto tree = read_yaml(section.body, limits_, section.line);
+        if (!tree) return tl::unexpected(tree.error());
+        if (tree->nodes.empty()) return {};
+        auto json = yaml_to_json(*tree, limits_, section.line);
+        if (!json) return tl::unexpected(std::move(json).error());
+        if (*json == "null") return {};
+        manifests_.push_back({.format = ManifestFormat::yaml,
+                              .number = number,
+                              .line = section.line,
+                              .text = section.comments + std::string(section.body),
+                              .json = *std::move(json)});
+        return {};
+    }
+
+    std::string_view text_;
+    const base::JsonLimits& limits_;
+    std::vector<Manifest> manifests_;
+    std::size_t number_ = 0;
+};
+
+/// Whether two JSON texts have the same value.
+bool same_json(std::string_view left, std::string_view right) {
+    const auto a = base::parse_json(std::string(left), no_limits);
+    const auto b = base::parse_json(std::string(right), no_limits);
+    return a && b && base::same_value(a->root(), b->root());
+}
+
+std::string drop_items(std::string_view json, std::span<const std::size_t> dropped) {
+    const std::vector<std::string_view> items = element_texts(json, "items");
+    std::string out;
+    const char* copied = json.data();
+    const auto offset = [](const char* to, const char* from) {
+        return static_cast<std::size_t>(to - from);
+    };
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        if (!std::ranges::binary_search(dropped, i)) continue;
+        // With the comma before it; the first ones that go take the comma behind them.
+        const bool is_leading = i < dropped.size() && dropped[i] == i;
+        const char* begin = items[i].data();
+        const char* end = begin + items[i].size();
+        if (is_leading && i + 1 < items.size()) {
+            end = items[i + 1].data();
+        } else if (!is_leading) {
+            begin = items[i - 1].data() + items[i - 1].size();
+        }
+        out.append(copied, offset(begin, copied));
+        copied = end;
+    }
+    return out.append(copied, offset(json.data() + json.size(), copied));
+}
+
+Result<std::optional<std::string>> try_in_place(const Manifest& manifest, const JsonPatch& patch,
+                                                std::span<const std::size_t> dropped,
+                                                std::string_view wanted) {
+    const auto tree = read_yaml(manifest.text, no_limits);
+    if (!tree) return tl::unexpected(tree.error());
+    auto edited = edit_yaml(manifest.text, *tree, patch, dropped);
+    if (!edited) return std::nullopt;
+    const auto again = read_yaml(*edited, no_limits);
+    if (!again) return std::nullopt;
+    const auto value = yaml_to_json(*again, no_limits);
+    if (!value || !same_json(*value, wanted)) return std::nullopt;
+    return edited;
+}
+
+}  // namespace
+
+Result<std::vector<Manifest>> read_manifests(std::string_view text,
+                                             const base::JsonLimits& limits) {
+    if (text.size() > limits.max_bytes) {
+        return base::fail(
+            ErrorKind::invalid_input,
+            fmt::format("{} bytes, at most {} are allowed", text.size(), limits.max_bytes), "1:1");
+    }
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+    return Reader(text, limits).read();
+}
+
+Result<PatchedManifest> patch_manifest(const Manifest& manifest, const JsonPatch& patch,
+                                       std::span<const std::size_t> dropped) {
+    auto wanted = apply_patch(manifest.json, patch);
+    if (!wanted) return tl::unexpected(std::move(wanted).error());
+    if (!dropped.empty()) *wanted = drop_items(*wanted, dropped);
+    if (manifest.format == ManifestFormat::json) return PatchedManifest{*std::move(wanted), false};
+
+    auto edited = try_in_place(manifest, patch, dropped, *wanted);
+    if (!edited) return tl::unexpected(std::move(edited).error());
+    if (*edited) return PatchedManifest{**std::move(edited), false};
+
+    std::string written = json_to_yaml(*wanted);
+    const auto tree = read_yaml(written, no_limits);
+    const auto value = tree ? yaml_to_json(*tree, no_limits) : tl::unexpected(tree.error());
+    if (!value || !same_json(*value, *wanted)) {
+        return base::fail(ErrorKind::internal, "the document could not be written anew");
+    }
+    return PatchedManifest{std::move(written), true};
+}
+
+}  // namespace drawbridge::kube

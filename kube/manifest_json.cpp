@@ -1,0 +1,188 @@
+// The half of kube/manifest_tree.hpp that gives a YAML document its value.
+
+#include "kube/manifest_scalar.hpp"
+#include "kube/manifest_tree.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace drawbridge::kube {
+namespace {
+
+base::Result<Scalar> resolve(const YamlNode& node) {
+    if (!node.tag.empty()) return resolve_tagged(node.tag, node.text);
+    if (node.style == YamlStyle::plain) return resolve_plain(node.text);
+    return Scalar{.kind = ScalarKind::string, .text = node.text};
+}
+
+bool is_merge_key(const YamlNode& key) {
+    return key.kind == YamlKind::scalar && key.text == "<<" &&
+           (key.tag.empty() ? key.style == YamlStyle::plain : key.tag == "tag:yaml.org,2002:merge");
+}
+
+class Writer {
+public:
+    Writer(const YamlTree& tree, const base::JsonLimits& limits, std::size_t first_line)
+        : tree_(tree), limits_(limits), first_line_(first_line) {}
+
+    base::Result<std::string> write() {
+        if (tree_.nodes.empty()) return "null";
+        if (auto done = value(0, 0); !done) return tl::unexpected(done.error());
+        return std::move(out_);
+    }
+
+private:
+    /// The members of a mapping in the order in which their names first appear.
+    struct Members {
+        std::vector<std::pair<std::string, YamlIndex>> list;
+        std::unordered_map<std::string, std::size_t> places;
+    };
+
+    tl::unexpected<base::Error> fail(const YamlNode& node, std::string message) const {
+        return base::fail(base::ErrorKind::invalid_input, std::move(message),
+                          fmt::format("{}:{}", node.line + first_line_, node.column + 1));
+    }
+
+    /// Every step of the expansion of aliases costs, whether it makes text or not.
+    base::Result<void> spend(const YamlNode& node, std::size_t depth) {
+        if (depth > limits_.max_depth) {
+            return fail(node, fmt::format("more than {} lists and maps inside each other, or an "
+                                          "anchor that contains itself",
+                                          limits_.max_depth));
+        }
+        if (++steps_ + out_.size() > limits_.max_bytes) {
+            return fail(node, fmt::format("the value comes to more than {} bytes; do aliases "
+                                          "multiply it?",
+                                          limits_.max_bytes));
+        }
+        return {};
+    }
+
+    // Recursion is bounded by `spend`.
+    base::Result<void> value(YamlIndex index, std::size_t depth) {
+        const YamlNode& node = tree_[index];
+        if (auto allowed = spend(node, depth); !allowed) return allowed;
+        switch (node.kind) {
+            case YamlKind::alias:
+                return value(node.target, depth);
+            case YamlKind::scalar:
+                return scalar(node);
+            case YamlKind::sequence: {
+                char before = '[';
+                for (const YamlIndex child : node.children) {
+                    out_ += std::exchange(before, ',');
+                    if (auto done = value(child, depth + 1); !done) return done;
+                }
+                out_ += before == '[' ? "[]" : "]";
+                return {};
+            }
+            case YamlKind::mapping:
+                return mapping(node, depth);
+        }
+        return {};
+    }
+
+    base::Result<void> scalar(const YamlNode& node) {
+        const auto scalar = resolve(node);
+        if (!scalar) return fail(node, scalar.error().message);
+        if (scalar->kind == ScalarKind::string) {
+            base::append_json_string(out_, scalar->text);
+        } else if (scalar->text.empty()) {
+            return fail(node, fmt::format("{:.80} is no number that JSON can hold; a text needs "
+                                          "quotes",
+                                          node.text));
+        } else {
+            out_ += scalar->text;
+        }
+        return {};
+    }
+
+    base::Result<void> mapping(const YamlNode& node, std::size_t depth) {
+        Members members;
+        if (auto done = collect(node, depth, members); !done) return done;
+        char before = '{';
+        for (const auto& [name, child] : members.list) {
+            out_ += std::exchange(before, ',');
+            base::append_json_string(out_, name);
+            out_ += ':';
+            if (auto done = value(child, depth + 1); !done) return done;
+        }
+        out_ += before == '{' ? "{}" : "}";
+        return {};
+    }
+
+    /// Members in the order of the text, a later one of the same name in the place of an earlier:
+    /// that is how Kubernetes' reader merges, also where the merge key comes last.
+    base::Result<void> collect(const YamlNode& node, std::size_t depth, Members& members) {
+        std::unordered_set<std::string> own;
+        for (std::size_t i = 0; i + 1 < node.children.size(); i += 2) {
+            const YamlNode& key = tree_[node.children[i]];
+            const YamlIndex child = node.children[i + 1];
+            if (auto allowed = spend(key, depth); !allowed) return allowed;
+            if (is_merge_key(key)) {
+                if (auto done = merge(child, depth, members); !done) return done;
+                continue;
+            }
+            auto name = yaml_key(tree_, node.children[i]);
+            if (!name) return fail(key, name.error().message);
+            if (!own.insert(*name).second) {
+                return fail(key, fmt::format("the key \"{:.80}\" is there twice", *name));
+            }
+            const auto [place, is_new] = members.places.try_emplace(*name, members.list.size());
+            if (is_new) {
+                members.list.emplace_back(std::move(*name), child);
+            } else {
+                members.list[place->second].second = child;
+            }
+        }
+        return {};
+    }
+
+    base::Result<void> merge(YamlIndex index, std::size_t depth, Members& members) {
+        const YamlNode& given = tree_[index];
+        if (auto allowed = spend(given, depth); !allowed) return allowed;
+        const YamlNode& node = given.kind == YamlKind::alias ? tree_[given.target] : given;
+        if (node.kind == YamlKind::mapping) return collect(node, depth + 1, members);
+        if (given.kind == YamlKind::sequence) {
+            for (std::size_t i = given.children.size(); i-- > 0;) {  // the first one wins
+                const YamlNode& child = tree_[given.children[i]];
+                const YamlNode& part = child.kind == YamlKind::alias ? tree_[child.target] : child;
+                if (part.kind != YamlKind::mapping) return fail(child, no_merge);
+                if (auto done = collect(part, depth + 1, members); !done) return done;
+            }
+            return {};
+        }
+        return fail(given, no_merge);
+    }
+
+    static constexpr const char* no_merge = "<< takes a map, or a list of maps";
+
+    const YamlTree& tree_;
+    const base::JsonLimits& limits_;
+    std::size_t first_line_;
+    std::string out_;
+    std::size_t steps_ = 0;
+};
+
+}  // namespace
+
+base::Result<std::string> yaml_to_json(const YamlTree& tree, const base::JsonLimits& limits,
+                                       std::size_t first_line) {
+    return Writer(tree, limits, first_line).write();
+}
+
+base::Result<std::string> yaml_key(const YamlTree& tree, YamlIndex key) {
+    const YamlNode& node = tree[key].kind == YamlKind::alias ? tree[tree[key].target] : tree[key];
+    if (node.kind != YamlKind::scalar) {
+        return base::fail(base::ErrorKind::invalid_input, "a key cannot be a list or a map");
+    }
+    const auto scalar = resolve(node);
+    if (!scalar) return tl::unexpected(scalar.error());
+    return key_text(*scalar);
+}
+
+}  // namespace drawbridge::kube
