@@ -91,7 +91,8 @@ void warn_unknown_kind(base::JsonView object, const Identity& identity,
 
 void append_below(kube::JsonPatch& all, const kube::JsonPatch& patch,
                   const kube::PointerPath& prefix) {
-    for (const auto& operation : patch.below(prefix).operations()) {
+    const kube::JsonPatch moved = patch.below(prefix);
+    for (const auto& operation : moved.operations()) {
         const kube::PointerPath path(operation.path);
         switch (operation.kind) {
             case kube::PatchKind::add:

@@ -222,12 +222,12 @@ base::Result<std::string> key_text(const Scalar& scalar) {
         return refuse(fmt::format("the key {} is too large a number", scalar.text));
     }
     if (scalar.kind != ScalarKind::real) return scalar.text;
-    if (std::isnan(scalar.real)) return ".nan";
-    if (std::isinf(scalar.real)) return scalar.real > 0 ? ".inf" : "-.inf";
+    const auto single = static_cast<float>(scalar.real);
+    if (std::isnan(single)) return ".nan";
+    if (std::isinf(single)) return single > 0 ? ".inf" : "-.inf";
 
     // Go's FormatFloat(value, 'g', -1, 32): digits of a float, an exponent below -4 and from 6 on.
     std::array<char, 32> buffer{};
-    const auto single = static_cast<float>(scalar.real);
     const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), single,
                                    std::chars_format::scientific);
     const std::string scientific(buffer.data(), end.ptr);

@@ -55,24 +55,27 @@ private:
             section_line_ = line_ + 1;
             state_ = State::before;
         } else if (state_ == State::before) {
-            if (is_blank_or_comment(line)) {
+            if (line.starts_with('%')) {
+                has_directives_ = true;
+            } else if (is_blank_or_comment(line)) {
                 comments_ += line;
-            } else if (!line.starts_with('%')) {
+            } else {
                 state_ = State::inside;
             }
         }
     }
 
-    /// Ends the section that lies before `end`. What was before a `---` only is handed on to it.
+    /// Ends the section that lies before `end`. What was before a `---` only is handed on to it;
+    /// directives without a `---` are left to the parser, which refuses them.
     void close(std::size_t end, bool at_start_marker) {
-        if (state_ == State::inside) {
+        if (state_ == State::inside || (has_directives_ && !at_start_marker)) {
             const std::string_view body = text_.substr(body_, end - body_);
-            // The comments are in the body unless a marker came behind them.
             sections_.push_back({std::exchange(pending_, {}), body, section_line_});
         } else if (at_start_marker) {
             pending_ = has_comment(comments_) ? std::move(comments_) : std::string();
         }
         comments_.clear();
+        has_directives_ = false;
     }
 
     static bool has_comment(std::string_view lines) {
@@ -87,6 +90,7 @@ private:
     std::size_t line_ = 1;
     std::size_t section_line_ = 1;
     State state_ = State::before;
+    bool has_directives_ = false;
 };
 
 }  // namespace
