@@ -1,11 +1,11 @@
 #pragma once
 // What this process knows of the cluster, swapped as a whole under its readers.
 
+#include "translate/translate.hpp"
+
 #include <atomic>
 #include <memory>
 #include <utility>
-
-#include "translate/translate.hpp"
 
 namespace drawbridge::server {
 
@@ -15,7 +15,9 @@ public:
     explicit ClusterHolder(translate::Cluster cluster)
         : current_(std::make_shared<const translate::Cluster>(std::move(cluster))) {}
 
-    [[nodiscard]] std::shared_ptr<const translate::Cluster> current() const { return current_.load(); }
+    [[nodiscard]] std::shared_ptr<const translate::Cluster> current() const {
+        return current_.load();
+    }
     void replace(translate::Cluster cluster) {
         current_.store(std::make_shared<const translate::Cluster>(std::move(cluster)));
     }

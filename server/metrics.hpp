@@ -47,8 +47,8 @@ inline constexpr std::array<std::string_view, 7> review_failures = {
     "store-failed", "store-timed-out", "internal"};
 
 /// The HTTP answers that are no review, by status.
-inline constexpr std::array failure_statuses = {400, 404, 405, 408, 413, 415, 417, 431, 500, 503,
-                                                504};
+inline constexpr std::array failure_statuses = {400, 404, 405, 408, 413, 415,
+                                                417, 431, 500, 503, 504};
 
 /// How a reload ended.
 struct Reloads {

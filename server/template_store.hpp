@@ -1,6 +1,9 @@
 #pragma once
 // Where the templates that reviews need are kept: the one seam between reviews and the cluster.
 
+#include "base/result.hpp"
+#include "kube/claim_model.hpp"
+
 #include <boost/asio/awaitable.hpp>
 
 #include <chrono>
@@ -8,9 +11,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "base/result.hpp"
-#include "kube/claim_model.hpp"
 
 namespace drawbridge::server {
 
@@ -26,9 +26,9 @@ class TemplateStore {
 public:
     virtual ~TemplateStore() = default;
 
-    /// Sees to it that every template exists with this content; writes nothing in a dry run. `conflict` (path = name of
-    /// the template) where one of that name has other content, `forbidden` or `unavailable` or `timed_out` where the
-    /// store cannot tell or write.
+    /// Sees to it that every template exists with this content; writes nothing in a dry run.
+    /// `conflict` (path = name of the template) where one of that name has other content,
+    /// `forbidden` or `unavailable` or `timed_out` where the store cannot tell or write.
     virtual boost::asio::awaitable<base::Result<void>> ensure(
         StoreCall call, const std::vector<kube::ClaimTemplate>& templates) = 0;
     /// Whether a template of that name exists.
