@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace drawbridge::cli {
 
@@ -21,6 +24,28 @@ void write_place(base::JsonWriter& writer, const Origin& origin, const Identity&
     if (!identity.name_space.empty()) writer.member("namespace", identity.name_space);
     if (!identity.name.empty()) writer.member("name", identity.name);
     if (!identity.generate_name.empty()) writer.member("generateName", identity.generate_name);
+}
+
+/// Takes the number behind the last colon from `place`.
+std::optional<std::int64_t> take_number(std::string_view& place) {
+    const std::size_t colon = place.rfind(':');
+    if (colon == std::string_view::npos) return std::nullopt;
+    const std::string_view digits = place.substr(colon + 1);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    place = place.substr(0, colon);
+    return number;
+}
+
+/// The place of a failure: `FILE`, or `FILE:LINE:COLUMN`.
+void write_place(base::JsonWriter& writer, std::string_view place) {
+    if (place.empty()) return;
+    std::string_view file = place;
+    const auto column = take_number(file);
+    const auto line = column ? take_number(file) : std::nullopt;
+    writer.member("file", line ? file : place);
+    if (line) writer.key("line").integer(*line).key("column").integer(*column);
 }
 
 /// `pods.yaml, document 2, Deployment serve`
@@ -95,7 +120,7 @@ void Notices::failure(const base::Error& error) {
     if (form_ == NoticeForm::json) {
         base::JsonWriter writer;
         writer.begin_object().member("severity", "error");
-        if (!error.path.empty()) writer.member("file", error.path);
+        write_place(writer, error.path);
         text_ += writer.member("message", error.message).end_object().take() + "\n";
         return;
     }

@@ -40,7 +40,7 @@ void add_answer(ObjectAnswer& all, translate::Translation one, const kube::Point
     for (auto& made : one.restorable)
         add_template(all.restorable, std::move(made));
     for (auto& name : one.referenced_templates)
-        all.referenced_templates.push_back(std::move(name));
+        all.referenced_templates.push_back({std::move(name), prefix});
     append_below(all.patch, one.patch, prefix);
     for (auto& diagnostic : one.diagnostics) {
         diagnostic.path = prefix.text() + diagnostic.path;
@@ -108,6 +108,12 @@ void append_below(kube::JsonPatch& all, const kube::JsonPatch& patch,
     }
 }
 
+void ObjectAnswer::deny() {
+    verdict = Verdict::deny;
+    patch = {};
+    templates.clear();
+}
+
 Identity identify(base::JsonView object, const std::string& default_namespace) {
     const base::JsonView metadata = object["metadata"];
     Identity identity;
@@ -134,10 +140,7 @@ ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
                    kube::PointerPath(path));
     }
     std::ranges::stable_sort(answer.diagnostics, std::greater(), &translate::Diagnostic::severity);
-    if (answer.verdict == Verdict::deny) {
-        answer.patch = {};
-        answer.templates.clear();
-    }
+    if (answer.verdict == Verdict::deny) answer.deny();
     return answer;
 }
 

@@ -35,14 +35,23 @@ struct Identity {
 /// Labels of the namespaces that the input holds, by name.
 using NamespaceLabels = std::map<std::string, std::map<std::string, std::string>>;
 
+/// A template that a pod of the object names already.
+struct TemplateReference {
+    std::string name;
+    kube::PointerPath pod;  ///< place of the pod in the object
+};
+
 /// The answer to one object: that of its worst pod template.
 struct ObjectAnswer {
     translate::Verdict verdict = translate::Verdict::leave;
     std::vector<kube::ClaimTemplate> templates;
     kube::JsonPatch patch;               ///< relative to the object
     translate::Diagnostics diagnostics;  ///< paths relative to the object
-    std::vector<std::string> referenced_templates;
+    std::vector<TemplateReference> referenced_templates;
     std::vector<kube::ClaimTemplate> restorable;
+
+    /// Denies the object: nothing of it is written.
+    void deny();
 };
 
 /// Adds the operations of `patch` to `all`, for a document in which the patched one lies at

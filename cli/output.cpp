@@ -3,8 +3,6 @@
 #include "base/check.hpp"
 #include "base/json.hpp"
 
-#include <algorithm>
-
 namespace drawbridge::cli {
 
 void Output::document(std::string text) {
@@ -27,38 +25,18 @@ void Output::unchanged(const kube::Manifest& manifest) {
     document(form_ == OutputForm::json ? manifest.json : manifest.text);
 }
 
-base::Result<bool> Output::changed(const kube::Manifest& manifest, const kube::JsonPatch& patch) {
+base::Result<bool> Output::changed(const kube::Manifest& manifest, const kube::JsonPatch& patch,
+                                   const std::vector<std::size_t>& left_out) {
     if (form_ == OutputForm::json) {
         auto json = kube::apply_patch(manifest.json, patch);
         if (!json) return tl::unexpected(json.error());
         document(std::move(*json));
         return false;
     }
-    auto patched = kube::patch_manifest(manifest, patch);
+    auto patched = kube::patch_manifest(manifest, patch, left_out);
     if (!patched) return tl::unexpected(patched.error());
     document(std::move(patched->text));
     return patched->rewritten;
-}
-
-void Output::list_without(const std::string& list_json, const std::vector<std::size_t>& left_out) {
-    const auto list = base::parse_json(list_json, {list_json.size() + 1, 128});
-    CHECK(list.has_value());  // it was parsed and patched by us
-    const auto elements = kube::element_texts(list_json, "items");
-    base::JsonWriter writer;
-    writer.begin_object();
-    for (const auto& [key, value] : list->root().members()) {
-        writer.key(key);
-        if (key != "items") {
-            writer.raw(value.to_json());
-            continue;
-        }
-        writer.begin_array();
-        for (std::size_t index = 0; index < elements.size(); ++index) {
-            if (std::ranges::find(left_out, index) == left_out.end()) writer.raw(elements[index]);
-        }
-        writer.end_array();
-    }
-    document(kube::json_to_yaml(writer.end_object().take()));
 }
 
 std::string Output::text() const {

@@ -7,7 +7,6 @@
 #include "kube/json_patch.hpp"
 #include "kube/manifest.hpp"
 
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -24,22 +23,18 @@ public:
 
     /// A template, unless one of this namespace and name was written or is in the input.
     void claim_template(const kube::ClaimTemplate& claim_template, const std::string& name_space);
-    /// Remembers a template that the input holds.
+    /// Remembers a template that the input holds itself.
     void known_template(const std::string& name_space, const std::string& name) {
         known_.emplace(name_space, name);
-    }
-    [[nodiscard]] bool knows(const std::string& name_space, const std::string& name) const {
-        return known_.contains({name_space, name});
     }
 
     /// A document that needs no change.
     void unchanged(const kube::Manifest& manifest);
-    /// A changed document; tells whether its text had to be written anew.
+    /// A changed document, without the elements `left_out` of its `/items`; tells whether its text
+    /// had to be written anew.
     [[nodiscard]] base::Result<bool> changed(const kube::Manifest& manifest,
-                                             const kube::JsonPatch& patch);
-    /// A List of which `left_out` items are denied; for JSON output its items come one by one
-    /// through `object`.
-    void list_without(const std::string& list_json, const std::vector<std::size_t>& left_out);
+                                             const kube::JsonPatch& patch,
+                                             const std::vector<std::size_t>& left_out = {});
     /// One object as JSON text, for the flat List of JSON output.
     void object(const std::string& json);
 

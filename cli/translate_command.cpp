@@ -9,6 +9,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
 
 namespace drawbridge::cli {
 
@@ -31,6 +34,12 @@ struct Document {
     }
 };
 
+/// What happens to a List as a whole.
+struct ListChange {
+    kube::JsonPatch patch;
+    std::vector<std::size_t> left_out;
+};
+
 class Command {
 public:
     explicit Command(const TranslateOptions& options)
@@ -45,11 +54,14 @@ private:
     void learn_from(base::JsonView object);
     base::Result<void> translate(const Document& document);
     base::Result<void> translate_list(const Document& document);
+    base::Result<void> translate_item(const Origin& origin, const std::string& text,
+                                      ListChange& change);
     ObjectAnswer answer_to(base::JsonView object, const Identity& identity);
     void resolve_references(const Identity& identity, ObjectAnswer& answer);
+    void compare_given(const Identity& identity, ObjectAnswer& answer);
     void tell(const Origin& origin, const Identity& identity, const ObjectAnswer& answer);
     void note_rewritten(const Origin& origin, const Identity& identity);
-    void write_templates(base::JsonView object, const ObjectAnswer& answer);
+    void write_templates(const Identity& identity, const ObjectAnswer& answer);
     CommandResult failed(const base::Error& error);
 
     const TranslateOptions& options_;
@@ -59,6 +71,8 @@ private:
     std::vector<InputFile> files_;
     std::vector<std::vector<kube::Manifest>> manifests_;  ///< a file each
     std::vector<Document> documents_;
+    /// Templates in the input, by namespace and name; without value what cannot be one of ours.
+    std::map<std::pair<std::string, std::string>, std::optional<kube::ClaimSpec>> given_;
     bool denied_ = false;
     bool warned_ = false;
 };
@@ -115,6 +129,11 @@ base::Result<void> Command::read_documents() {
         for (const kube::Manifest& manifest : manifests_[index]) {
             auto json = base::parse_json(manifest.json, file_limits);
             if (!json) return tl::unexpected(at_file(json.error(), files_[index].name));
+            if (!json->root().is_object()) {
+                return base::fail(base::ErrorKind::invalid_input,
+                                  "a manifest is a map with apiVersion and kind, and this is none",
+                                  fmt::format("{}:{}:1", files_[index].name, manifest.line));
+            }
             documents_.push_back(
                 {&manifest, {files_[index].name, manifest.number, {}}, std::move(*json)});
         }
@@ -139,17 +158,20 @@ void Command::learn_from(base::JsonView object) {
             labels[std::string(key)] = std::string(value.string_or(""));
         }
     } else if (identity.kind == "ResourceClaimTemplate") {
-        output_.known_template(
-            std::string(object["metadata"]["namespace"].string_or(options_.name_space)),
-            identity.name);
+        const std::string_view name_space =
+            object["metadata"]["namespace"].string_or(options_.name_space);
+        const std::pair key(std::string(name_space), identity.name);
+        output_.known_template(key.first, key.second);
+        auto content = kube::claim_spec_from_json(object["spec"]["spec"]["devices"]);
+        given_.insert_or_assign(key, content ? std::optional(std::move(*content)) : std::nullopt);
     }
 }
 
 /// A template that a pod names already: in the input, made again from the pod, or nobody here can
 /// tell.
 void Command::resolve_references(const Identity& identity, ObjectAnswer& answer) {
-    for (const std::string& name : answer.referenced_templates) {
-        if (output_.knows(identity.name_space, name)) continue;
+    for (const auto& [name, pod] : answer.referenced_templates) {
+        if (given_.contains({identity.name_space, name})) continue;
         const auto restored =
             std::ranges::find(answer.restorable, name, &kube::ClaimTemplate::name);
         if (restored != answer.restorable.end()) {
@@ -158,14 +180,32 @@ void Command::resolve_references(const Identity& identity, ObjectAnswer& answer)
         }
         translate::report(
             answer.diagnostics, translate::Code::template_not_here,
-            {kube::PointerPath() / "spec", {}, "resourceClaims", name},
+            {pod / "spec" / "resourceClaims", {}, "resourceClaims", name},
             fmt::format("the pod names template {}, which is not in the input", name));
     }
 }
 
+/// A template of the input that has the name of one of ours, and another content.
+void Command::compare_given(const Identity& identity, ObjectAnswer& answer) {
+    bool conflict = false;
+    for (const kube::ClaimTemplate& made : answer.templates) {
+        const auto given = given_.find({identity.name_space, made.name});
+        if (given == given_.end()) continue;
+        if (given->second && kube::same_content(*given->second, made.spec)) continue;
+        conflict = true;
+        translate::report(
+            answer.diagnostics, translate::Code::template_conflict, {{}, {}, {}, made.name},
+            fmt::format("the input holds a ResourceClaimTemplate {} with other content",
+                        made.name));
+    }
+    if (conflict) answer.deny();
+}
+
 ObjectAnswer Command::answer_to(base::JsonView object, const Identity& identity) {
     ObjectAnswer answer = translate_object(object, identity, context_);
-    if (answer.verdict != Verdict::deny) resolve_references(identity, answer);
+    if (answer.verdict == Verdict::deny) return answer;
+    resolve_references(identity, answer);
+    compare_given(identity, answer);
     return answer;
 }
 
@@ -185,10 +225,9 @@ void Command::note_rewritten(const Origin& origin, const Identity& identity) {
     notices_.diagnostic(origin, identity, notes.front());
 }
 
-void Command::write_templates(base::JsonView object, const ObjectAnswer& answer) {
-    const std::string name_space(object["metadata"]["namespace"].string_or(options_.name_space));
+void Command::write_templates(const Identity& identity, const ObjectAnswer& answer) {
     for (const auto& made : answer.templates)
-        output_.claim_template(made, name_space);
+        output_.claim_template(made, identity.name_space);
 }
 
 base::Result<void> Command::translate(const Document& document) {
@@ -199,7 +238,7 @@ base::Result<void> Command::translate(const Document& document) {
         tell(document.origin, identity, answer);
         return {};
     }
-    write_templates(object, answer);
+    write_templates(identity, answer);
     if (answer.patch.empty()) {
         output_.unchanged(*document.manifest);
     } else {
@@ -211,44 +250,62 @@ base::Result<void> Command::translate(const Document& document) {
     return {};
 }
 
+/// An item as it stands alone: the API server leaves `kind` and `apiVersion` out of the items of a
+/// PodList and the like.
+std::string whole_item(base::JsonView list, base::JsonView item, std::string_view text) {
+    std::string_view kind = list["kind"].string_or("");
+    kind.remove_suffix(std::string_view("List").size());
+    if (kind.empty() || !item.is_object() || !item["kind"].is_missing()) return std::string(text);
+    base::JsonWriter writer;
+    writer.begin_object();
+    if (item["apiVersion"].is_missing()) {
+        writer.member("apiVersion", list["apiVersion"].string_or(""));
+    }
+    std::string whole = writer.member("kind", kind).take();
+    if (!item.members().empty()) whole += ',';
+    return whole.append(text.substr(1));
+}
+
+base::Result<void> Command::translate_item(const Origin& origin, const std::string& text,
+                                           ListChange& change) {
+    const auto json = base::parse_json(text, file_limits);
+    if (!json) return tl::unexpected(at_file(json.error(), origin.file));
+    const Identity identity = identify(json->root(), options_.name_space);
+    const ObjectAnswer answer = answer_to(json->root(), identity);
+    tell(origin, identity, answer);
+    if (answer.verdict == Verdict::deny) {
+        change.left_out.push_back(*origin.item);
+        return {};
+    }
+    write_templates(identity, answer);
+    if (output_.form() == OutputForm::yaml) {
+        append_below(change.patch, answer.patch, kube::PointerPath() / "items" / *origin.item);
+        return {};
+    }
+    auto changed = kube::apply_patch(text, answer.patch);
+    if (!changed) return tl::unexpected(at_file(changed.error(), origin.file));
+    output_.object(*changed);
+    return {};
+}
+
 base::Result<void> Command::translate_list(const Document& document) {
-    const base::JsonView items = document.json.root()["items"];
+    const base::JsonView list = document.json.root();
     const auto texts = kube::element_texts(document.manifest->json, "items");
-    kube::JsonPatch patch;
-    std::vector<std::size_t> left_out;
-    for (std::size_t index = 0; index < items.size(); ++index) {
-        const Identity identity = identify(items.at(index), options_.name_space);
-        const ObjectAnswer answer = answer_to(items.at(index), identity);
+    ListChange change;
+    for (std::size_t index = 0; index < texts.size(); ++index) {
         Origin origin = document.origin;
         origin.item = index;
-        tell(origin, identity, answer);
-        if (answer.verdict == Verdict::deny) {
-            left_out.push_back(index);
-            continue;
-        }
-        write_templates(items.at(index), answer);
-        if (output_.form() == OutputForm::json) {
-            auto json = kube::apply_patch(texts.at(index), answer.patch);
-            if (!json) return tl::unexpected(at_file(json.error(), origin.file));
-            output_.object(*json);
-            continue;
-        }
-        append_below(patch, answer.patch, kube::PointerPath() / "items" / index);
+        const std::string text = whole_item(list, list["items"].at(index), texts[index]);
+        if (auto done = translate_item(origin, text, change); !done) return done;
     }
     if (output_.form() == OutputForm::json) return {};
-    const Identity list{std::string(document.json.root()["kind"].string_or("")), {}, {}, {}};
-    if (!left_out.empty()) {
-        auto json = kube::apply_patch(document.manifest->json, patch);
-        if (!json) return tl::unexpected(at_file(json.error(), document.origin.file));
-        output_.list_without(*json, left_out);
-        note_rewritten(document.origin, list);
-    } else if (patch.empty()) {
+    if (change.patch.empty() && change.left_out.empty()) {
         output_.unchanged(*document.manifest);
-    } else {
-        const auto rewritten = output_.changed(*document.manifest, patch);
-        if (!rewritten) return tl::unexpected(at_file(rewritten.error(), document.origin.file));
-        if (*rewritten) note_rewritten(document.origin, list);
+        return {};
     }
+    const auto rewritten = output_.changed(*document.manifest, change.patch, change.left_out);
+    if (!rewritten) return tl::unexpected(at_file(rewritten.error(), document.origin.file));
+    if (*rewritten) note_rewritten(document.origin, identify(list, {}));
     return {};
 }
 

@@ -80,7 +80,7 @@ void append_scalar(std::string& out, JsonView value, const YamlLayout& layout) {
     if (!text) {
         out += value.is_missing() ? "null" : value.to_json();  // empty collections, too
     } else if (is_literal_text(*text)) {
-        append_literal(out, *text, layout, layout.column);
+        append_literal(out, *text, layout, std::max<std::size_t>(layout.column, 1));
     } else if (is_safe_plain(*text)) {
         out += *text;
     } else {
@@ -98,9 +98,24 @@ void append_sequence(std::string& out, JsonView value, const YamlLayout& layout)
     }
 }
 
+/// Whether single quotes, inside which nothing is escaped, spare the text from backslashes.
+bool is_better_single_quoted(std::string_view text) {
+    if (text.find_first_of("\"\\") == std::string_view::npos) return false;
+    if (text.find('\'') != std::string_view::npos) return false;
+    while (!text.empty()) {
+        std::size_t length = 0;
+        if (!is_printable(take_character(text, length))) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 void append_yaml_quoted(std::string& out, std::string_view text) {
+    if (is_better_single_quoted(text)) {
+        out.append(1, '\'').append(text).append(1, '\'');
+        return;
+    }
     out += '"';
     while (!text.empty()) {
         const std::string_view before = text;

@@ -2,9 +2,11 @@
 // server/.
 
 #include "base/version.hpp"
+#include "cli/completion.hpp"
 #include "cli/explain.hpp"
 #include "cli/translate_command.hpp"
 #include "server/serve.hpp"
+#include "translate/code.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -78,20 +80,38 @@ int translate_command(cli::TranslateOptions options, const std::string& colour) 
     return 1;
 }
 
-int explain_command(const std::string& code, bool markdown) {
-    if (markdown) {
-        std::cout << cli::codes_markdown() << std::flush;
-    } else if (code.empty()) {
-        std::cout << cli::list_codes() << std::flush;
-    } else {
-        const auto text = cli::explain_code(code);
-        if (!text) {
-            std::cerr << "drawbridge: " << text.error().message << "\n";
-            return 1;
-        }
-        std::cout << *text << std::flush;
+/// Prints a text, or why there is none; the exit status.
+int print(const base::Result<std::string>& text) {
+    if (!text) {
+        std::cerr << "drawbridge: " << text.error().message << "\n";
+        return 1;
     }
+    std::cout << *text << std::flush;
     return std::cout.good() ? 0 : 1;
+}
+
+int explain_command(const std::string& code, bool markdown) {
+    if (markdown) return print(cli::codes_markdown());
+    return print(code.empty() ? cli::list_codes() : cli::explain_code(code));
+}
+
+/// What shells complete: every command with its options.
+std::vector<cli::CommandWords> command_words(const CLI::App& program) {
+    std::vector<cli::CommandWords> all;
+    for (const CLI::App* command : program.get_subcommands({})) {
+        cli::CommandWords words{command->get_name(), command->get_description(), {}, {}};
+        for (const CLI::Option* option : command->get_options()) {
+            for (const std::string& name : option->get_lnames())
+                words.options.push_back("--" + name);
+        }
+        if (words.name == "completion") words.arguments = {"bash", "zsh", "fish"};
+        if (words.name == "explain") {
+            for (const auto& code : translate::all_codes())
+                words.arguments.emplace_back(code.name);
+        }
+        all.push_back(std::move(words));
+    }
+    return all;
 }
 
 int run(int count, char** arguments) {
@@ -112,11 +132,18 @@ int run(int count, char** arguments) {
     CLI::App* explain = program.add_subcommand("explain", "what a code means, and what to do");
     explain->add_option("code", code, "a code; without one all are listed");
     explain->add_flag("--markdown", markdown, "print docs/codes.md");
+    explain->footer("Examples:\n  drawbridge explain\n  drawbridge explain memory-unit");
+    std::string shell;
+    CLI::App* completion =
+        program.add_subcommand("completion", "print a script that completes words in a shell");
+    completion->add_option("shell", shell, "bash, zsh or fish")->required();
+    completion->footer("Example:\n  source <(drawbridge completion bash)");
     try {
         program.parse(count, arguments);
     } catch (const CLI::ParseError& error) {
         return program.exit(error) == 0 ? 0 : 1;
     }
+    if (completion->parsed()) return print(cli::completion_script(shell, command_words(program)));
     return explain->parsed() ? explain_command(code, markdown)
                              : translate_command(translate, colour);
 }
