@@ -257,7 +257,8 @@ bool is_safe_plain(std::string_view text) {
     constexpr std::string_view numeric = "0123456789.:+-_abcdefABCDEFxXoOtTzZ ";
     const bool looks_numeric = (is_digit(text.front()) || text.front() == '.' ||
                                 text.front() == '+' || text.front() == '-') &&
-                               text.find_first_not_of(numeric) == std::string_view::npos;
+                               text.find_first_not_of(numeric) == std::string_view::npos &&
+                               text.find_first_of("0123456789") != std::string_view::npos;
     return !looks_numeric && resolve_plain(text).kind == ScalarKind::string;
 }
 

@@ -31,7 +31,7 @@ MAX_BEAST_FILES = 5
 # What is included -> where it may be.
 THIRD_PARTY = [
     (r"rapidjson/", {"base"}, "RapidJSON only behind base/json.hpp"),
-    (r"yaml-cpp/", {"kube"}, "yaml-cpp only in kube/"),
+    (r"yaml\.h$", {"kube"}, "libyaml only in kube/"),
     (r"boost/", {"kube/client", "certs", "server", "cli", "program", "agent"}, "Boost not in pure folders"),
     (r"openssl/", {"base", "kube/client", "certs", "server"}, "OpenSSL not in pure folders"),
     (r"CLI/", {"cli", "server", "program", "agent"}, "CLI11 only in process folders"),
