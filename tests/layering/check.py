@@ -97,7 +97,7 @@ PLANTED = {
     "preload/up.cpp": '#include "base/result.hpp"\n',
     "kube/relative.cpp": '#include "names.hpp"\n',
     "kube/json.cpp": "#include <rapidjson/document.h>\n",
-    "kube/client/yaml.cpp": "#include <yaml-cpp/yaml.h>\n",
+    "kube/client/yaml.cpp": "#include <yaml.h>\n",
     "translate/clock.cpp": "#include <chrono>\n",
     "translate/asio.hpp": HEADER + "#include <boost/asio/awaitable.hpp>\n",
     "server/beast.hpp": HEADER + "#include <boost/beast/http.hpp>\n",
