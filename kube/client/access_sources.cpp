@@ -1,5 +1,9 @@
 #include "kube/client/access_sources.hpp"
 
+#include "kube/client/event.hpp"
+#include "kube/client/exec_credential.hpp"
+#include "kube/client/run_program.hpp"
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
@@ -12,10 +16,6 @@
 #include <fstream>
 #include <optional>
 #include <utility>
-
-#include "kube/client/event.hpp"
-#include "kube/client/exec_credential.hpp"
-#include "kube/client/run_program.hpp"
 
 namespace drawbridge::kube::client {
 
@@ -38,7 +38,8 @@ Result<std::string> read_file(const std::string& path) {
     }
     text.resize(static_cast<std::size_t>(file.gcount()));
     if (text.size() > most) {
-        return base::fail(ErrorKind::invalid_input, fmt::format("{}: larger than 1 MiB", path), path);
+        return base::fail(ErrorKind::invalid_input, fmt::format("{}: larger than 1 MiB", path),
+                          path);
     }
     return text;
 }
@@ -89,7 +90,8 @@ Result<Access> read_access(const AccessFiles& files, Access access) {
 class Snapshot {
 public:
     const std::shared_ptr<const Access>& take(Access access) {
-        if (!current_ || *current_ != access) current_ = std::make_shared<const Access>(std::move(access));
+        if (!current_ || *current_ != access)
+            current_ = std::make_shared<const Access>(std::move(access));
         return current_;
     }
     [[nodiscard]] const std::shared_ptr<const Access>& current() const { return current_; }
@@ -100,7 +102,8 @@ private:
 
 class FileAccess final : public AccessSource {
 public:
-    FileAccess(AccessFiles files, Access fixed) : files_(std::move(files)), fixed_(std::move(fixed)) {}
+    FileAccess(AccessFiles files, Access fixed)
+        : files_(std::move(files)), fixed_(std::move(fixed)) {}
 
     Result<void> read() {
         auto access = read_access(files_, fixed_);
@@ -132,7 +135,8 @@ private:
 struct PluginRun {
     explicit PluginRun(const asio::any_io_executor& executor) : done(executor) {}
     Event done;
-    AccessResult result = base::fail(ErrorKind::timed_out, "the exec plugin has not answered in time");
+    AccessResult result =
+        base::fail(ErrorKind::timed_out, "the exec plugin has not answered in time");
 };
 
 class ExecAccess final : public AccessSource {
@@ -153,19 +157,23 @@ public:
         const bool expired = expires_ && std::chrono::system_clock::now() >= *expires_;
         if (snapshot_.current() && !refresh && !expired) co_return snapshot_.current();
         // One run serves all who wait for it.
-        if (!running_) start_run();
+        if (!running_ && !stopping_) start_run();
+        if (!running_) co_return base::fail(ErrorKind::unavailable, "this process is ending");
         const std::shared_ptr<PluginRun> run = running_;
         co_await run->done.wait(deadline);
         co_return run->result;
     }
-    void stop() override { stopping_ = true; }
+    // The plugin is killed within a moment, so that waiting for it is no wait.
+    void stop() override {
+        stopping_ = true;
+        pool_.join();
+    }
 
 private:
     void start_run() {
         auto run = std::make_shared<PluginRun>(executor_);
         running_ = run;
         asio::post(pool_, [this, run] {
-            // The pool is joined before `this` goes.
             auto output = run_program(program_, stopping_);
             auto credential = output ? read_exec_credential(plugin_, std::move(*output))
                                      : tl::unexpected(output.error());
@@ -185,8 +193,9 @@ private:
                                          .key = std::move(credential->key),
                                          .authorities = authorities_});
         } else {
-            base::Error error = credential ? base::Error{ErrorKind::unavailable, "exec plugin: bad token", {}}
-                                           : std::move(credential.error());
+            base::Error error =
+                credential ? base::Error{ErrorKind::unavailable, "exec plugin: bad token", {}}
+                           : std::move(credential.error());
             if (!plugin_.install_hint.empty()) error.message += "; " + plugin_.install_hint;
             run.result = tl::unexpected(std::move(error));
         }
@@ -200,7 +209,8 @@ private:
     Snapshot snapshot_;
     std::optional<std::chrono::system_clock::time_point> expires_;
     std::shared_ptr<PluginRun> running_;
-    std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< results that come after us are dropped
+    std::shared_ptr<int> alive_ =
+        std::make_shared<int>(0);  ///< results that come after us are dropped
     std::atomic<bool> stopping_ = false;
     asio::thread_pool pool_{1};  ///< last: joined first
 };
@@ -219,13 +229,16 @@ Result<std::unique_ptr<AccessSource>> kubeconfig_access(asio::any_io_executor ex
     AccessFiles files{.token = user.token_file,
                       .certificate = user.certificate.data.empty() ? user.certificate.file : "",
                       .key = user.key.data.empty() ? user.key.file : "",
-                      .authorities = choice.cluster.authorities.data.empty() ? choice.cluster.authorities.file : ""};
+                      .authorities = choice.cluster.authorities.data.empty()
+                                         ? choice.cluster.authorities.file
+                                         : ""};
     Access fixed{.token = user.token,
                  .certificate = user.certificate.data,
                  .key = user.key.data,
                  .authorities = choice.cluster.authorities.data};
     // client-go's order: a plugin is asked only where the file gives neither token nor certificate.
-    const bool has_own = !user.token.empty() || !user.token_file.empty() || !user.certificate.empty();
+    const bool has_own =
+        !user.token.empty() || !user.token_file.empty() || !user.certificate.empty();
     if (!user.exec || has_own) return file_access(std::move(files), std::move(fixed));
     auto authorities = read_access({.authorities = files.authorities}, std::move(fixed));
     if (!authorities) return tl::unexpected(authorities.error());

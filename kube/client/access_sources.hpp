@@ -1,15 +1,15 @@
 #pragma once
 // The two kinds of AccessSource: files that may change, and an exec plugin.
 
+#include "base/result.hpp"
+#include "kube/client/credentials.hpp"
+#include "kube/client/kubeconfig.hpp"
+
 #include <boost/asio/any_io_executor.hpp>
 
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "base/result.hpp"
-#include "kube/client/credentials.hpp"
-#include "kube/client/kubeconfig.hpp"
 
 namespace drawbridge::kube::client {
 
@@ -26,9 +26,10 @@ struct AccessFiles {
     std::string authorities = {};
 };
 
-/// An access that is read from files again and again; what no file gives comes from `fixed`. Fails if a file cannot be
-/// read now.
-[[nodiscard]] base::Result<std::unique_ptr<AccessSource>> file_access(AccessFiles files, Access fixed = {});
+/// An access that is read from files again and again; what no file gives comes from `fixed`. Fails
+/// if a file cannot be read now.
+[[nodiscard]] base::Result<std::unique_ptr<AccessSource>> file_access(AccessFiles files,
+                                                                      Access fixed = {});
 
 /// What the chosen user of a kubeconfig needs.
 [[nodiscard]] base::Result<std::unique_ptr<AccessSource>> kubeconfig_access(

@@ -1,10 +1,10 @@
 #include "kube/client/api_status.hpp"
 
+#include "base/json.hpp"
+
 #include <fmt/format.h>
 
 #include <string>
-
-#include "base/json.hpp"
 
 namespace drawbridge::kube::client {
 
@@ -46,7 +46,8 @@ std::string printable(std::string_view text) {
     }
     if (text.size() > longest_message) {
         // do not end inside a UTF-8 sequence
-        while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0U) == 0x80U) out.pop_back();
+        while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0U) == 0x80U)
+            out.pop_back();
         if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0xC0U) out.pop_back();
         out += "...";
     }
@@ -66,7 +67,9 @@ std::string message_of(const std::string& body) {
 
 }  // namespace
 
-bool is_success(const ApiAnswer& answer) { return answer.status >= 200 && answer.status <= 299; }
+bool is_success(const ApiAnswer& answer) {
+    return answer.status >= 200 && answer.status <= 299;
+}
 
 base::Error error_of(const ApiAnswer& answer, std::string_view what) {
     const std::string message = message_of(answer.body);

@@ -1,5 +1,8 @@
 #pragma once
-// One HTTP call to an API server, without knowledge of what it means: the seam between rules and sockets.
+// One HTTP call to an API server, without knowledge of what it means: the seam between rules and
+// sockets.
+
+#include "base/result.hpp"
 
 #include <boost/asio/awaitable.hpp>
 
@@ -8,8 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-
-#include "base/result.hpp"
 
 namespace drawbridge::kube::client {
 
@@ -56,8 +57,8 @@ struct OpenedStream {
     std::unique_ptr<ApiStream> stream;
 };
 
-/// Performs calls. All of it on one strand. An HTTP status is an answer, not an error; errors are `unavailable` (no
-/// connection, cut off, not HTTP, answer too large) and `timed_out`.
+/// Performs calls. All of it on one strand. An HTTP status is an answer, not an error; errors are
+/// `unavailable` (no connection, cut off, not HTTP, answer too large) and `timed_out`.
 class ApiTransport {
 public:
     virtual ~ApiTransport() = default;

@@ -1,5 +1,9 @@
 #include "kube/client/credentials.hpp"
 
+#include "kube/client/access_sources.hpp"
+#include "kube/client/kubeconfig.hpp"
+#include "kube/manifest.hpp"
+
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -9,10 +13,6 @@
 #include <iterator>
 #include <string_view>
 #include <utility>
-
-#include "kube/client/access_sources.hpp"
-#include "kube/client/kubeconfig.hpp"
-#include "kube/manifest.hpp"
 
 namespace drawbridge::kube::client {
 
@@ -78,7 +78,8 @@ Result<std::vector<Manifest>> read_kubeconfig(const std::string& path) {
     return manifests;
 }
 
-/// The files of --kubeconfig, KUBECONFIG or ~/.kube/config that exist; a file asked for by name must.
+/// The files of --kubeconfig, KUBECONFIG or ~/.kube/config that exist; a file asked for by name
+/// must.
 struct Kubeconfigs {
     std::vector<base::JsonDocument> documents;
     std::vector<KubeconfigFile> files;
@@ -120,14 +121,16 @@ Result<Connection> from_kubeconfigs(asio::any_io_executor executor, const Kubeco
     if (!endpoint) return tl::unexpected(endpoint.error());
     endpoint->server_name = choice->cluster.tls_server_name;
     endpoint->skip_verify = choice->cluster.skip_verify;
-    Connection connection{.endpoint = std::move(*endpoint),
-                          .access = nullptr,
-                          .name_space = choice->name_space,
-                          .described = fmt::format("context {} of {}", choice->context, read.files.front().path),
-                          .warnings = {}};
+    Connection connection{
+        .endpoint = std::move(*endpoint),
+        .access = nullptr,
+        .name_space = choice->name_space,
+        .described = fmt::format("context {} of {}", choice->context, read.files.front().path),
+        .warnings = {}};
     if (connection.endpoint.skip_verify) {
-        connection.warnings.push_back("the API server's certificate is not verified "
-                                      "(insecure-skip-tls-verify); anyone in between can read our credentials");
+        connection.warnings.push_back(
+            "the API server's certificate is not verified "
+            "(insecure-skip-tls-verify); anyone in between can read our credentials");
     }
     if (!connection.endpoint.tls) {
         connection.warnings.push_back("the API server is reached over plain HTTP");
@@ -145,7 +148,8 @@ Result<Connection> from_service_account(const ConnectionSources& sources) {
     Endpoint endpoint{.host = sources.service_host, .port = sources.service_port};
     if (!is_port(endpoint.port)) {
         return base::fail(ErrorKind::invalid_input,
-                          fmt::format("KUBERNETES_SERVICE_PORT is \"{}\"; it must be a port number", endpoint.port));
+                          fmt::format("KUBERNETES_SERVICE_PORT is \"{}\"; it must be a port number",
+                                      endpoint.port));
     }
     const auto name_space = read_file(folder + "/namespace");
     return Connection{.endpoint = std::move(endpoint),
@@ -173,8 +177,9 @@ ConnectionSources ConnectionSources::from_environment() {
 
 Result<Endpoint> parse_server_url(std::string_view url) {
     const auto refuse = [&] {
-        return base::fail(ErrorKind::invalid_input,
-                          fmt::format("\"{}\" is no API server URL; one is https://HOST[:PORT][/PATH]", url));
+        return base::fail(
+            ErrorKind::invalid_input,
+            fmt::format("\"{}\" is no API server URL; one is https://HOST[:PORT][/PATH]", url));
     };
     Endpoint endpoint;
     std::string_view rest = url;
@@ -193,13 +198,15 @@ Result<Endpoint> parse_server_url(std::string_view url) {
     if (!split_authority(rest.substr(0, slash), endpoint)) return refuse();
     if (slash != std::string_view::npos) {
         std::string_view path = rest.substr(slash);
-        while (!path.empty() && path.back() == '/') path.remove_suffix(1);
+        while (!path.empty() && path.back() == '/')
+            path.remove_suffix(1);
         endpoint.base_path = path;
     }
     return endpoint;
 }
 
-Result<Connection> find_connection(asio::any_io_executor executor, const ConnectionSources& sources) {
+Result<Connection> find_connection(asio::any_io_executor executor,
+                                   const ConnectionSources& sources) {
     const bool named = !sources.kubeconfig.empty();
     std::vector<std::string> paths;
     if (named) {
@@ -214,9 +221,10 @@ Result<Connection> find_connection(asio::any_io_executor executor, const Connect
     const auto read = read_kubeconfigs(paths, named);
     if (!read) return tl::unexpected(read.error());
     if (read->files.empty()) {
-        return base::fail(ErrorKind::not_found,
-                          "no way to an API server: --kubeconfig is not given, KUBECONFIG names no file that "
-                          "exists, this is no pod with a service account, and there is no ~/.kube/config");
+        return base::fail(
+            ErrorKind::not_found,
+            "no way to an API server: --kubeconfig is not given, KUBECONFIG names no file that "
+            "exists, this is no pod with a service account, and there is no ~/.kube/config");
     }
     return from_kubeconfigs(std::move(executor), *read, sources.context);
 }

@@ -9,7 +9,8 @@ namespace asio = boost::asio;
 
 void Event::set() {
     set_ = true;
-    for (asio::steady_timer& timer : waiting_) timer.cancel();
+    for (asio::steady_timer& timer : waiting_)
+        timer.cancel();
 }
 
 asio::awaitable<bool> Event::wait(std::chrono::steady_clock::time_point deadline) {

@@ -10,8 +10,8 @@
 
 namespace drawbridge::kube::client {
 
-/// Set once, seen by all. Also a sleep that can be ended early. All calls on one strand; whoever waits keeps the event
-/// alive.
+/// Set once, seen by all. Also a sleep that can be ended early. All calls on one strand; whoever
+/// waits keeps the event alive.
 class Event {
 public:
     explicit Event(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}

@@ -1,9 +1,9 @@
 #include "kube/client/exec_credential.hpp"
 
-#include <fmt/format.h>
-
+#include "base/hash.hpp"
 #include "base/json.hpp"
-#include "kube/client/base64.hpp"
+
+#include <fmt/format.h>
 
 namespace drawbridge::kube::client {
 
@@ -26,7 +26,8 @@ std::optional<int> digits(std::string_view text, std::size_t at, std::size_t len
 /// `Z`, or `+hh:mm`, as the minutes to subtract.
 std::optional<std::chrono::minutes> offset_of(std::string_view zone) {
     if (zone == "Z" || zone == "z") return std::chrono::minutes(0);
-    if (zone.size() != 6 || (zone[0] != '+' && zone[0] != '-') || zone[3] != ':') return std::nullopt;
+    if (zone.size() != 6 || (zone[0] != '+' && zone[0] != '-') || zone[3] != ':')
+        return std::nullopt;
     const auto hours = digits(zone, 1, 2);
     const auto minutes = digits(zone, 4, 2);
     if (!hours || !minutes || *hours > 23 || *minutes > 59) return std::nullopt;
@@ -36,8 +37,7 @@ std::optional<std::chrono::minutes> offset_of(std::string_view zone) {
 
 base::Error plugin_fault(const ExecPlugin& plugin, std::string_view what) {
     return {ErrorKind::unavailable,
-            fmt::format("exec plugin {}: its output {}", plugin.command, what),
-            plugin.command};
+            fmt::format("exec plugin {}: its output {}", plugin.command, what), plugin.command};
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ std::string exec_info(const ExecPlugin& plugin, const ClusterEntry& cluster,
         }
         if (cluster.skip_verify) json.key("insecure-skip-tls-verify").boolean(true);
         if (!authorities.empty()) {
-            json.member("certificate-authority-data", encode_base64(authorities));
+            json.member("certificate-authority-data", base::base64_encode(authorities));
         }
         if (!plugin.cluster_config.empty()) json.key("config").raw(plugin.cluster_config);
         json.end_object();
@@ -79,10 +79,11 @@ Result<ExecCredential> read_exec_credential(const ExecPlugin& plugin, std::strin
                                 plugin.api_version)));
     }
     const base::JsonView status = root["status"];
-    ExecCredential credential{.token = std::string(status["token"].string_or("")),
-                              .certificate = std::string(status["clientCertificateData"].string_or("")),
-                              .key = std::string(status["clientKeyData"].string_or("")),
-                              .expires = std::nullopt};
+    ExecCredential credential{
+        .token = std::string(status["token"].string_or("")),
+        .certificate = std::string(status["clientCertificateData"].string_or("")),
+        .key = std::string(status["clientKeyData"].string_or("")),
+        .expires = std::nullopt};
     if (credential.certificate.empty() != credential.key.empty()) {
         return tl::unexpected(
             plugin_fault(plugin, "has only one of clientCertificateData and clientKeyData"));
@@ -102,8 +103,8 @@ Result<ExecCredential> read_exec_credential(const ExecPlugin& plugin, std::strin
 
 std::optional<std::chrono::system_clock::time_point> parse_instant(std::string_view text) {
     // 2006-01-02T15:04:05[.999]Z
-    if (text.size() < 20 || text[4] != '-' || text[7] != '-' || (text[10] != 'T' && text[10] != 't') ||
-        text[13] != ':' || text[16] != ':') {
+    if (text.size() < 20 || text[4] != '-' || text[7] != '-' ||
+        (text[10] != 'T' && text[10] != 't') || text[13] != ':' || text[16] != ':') {
         return std::nullopt;
     }
     const auto year = digits(text, 0, 4);

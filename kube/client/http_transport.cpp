@@ -1,5 +1,9 @@
 #include "kube/client/http_transport.hpp"
 
+#include "base/version.hpp"
+#include "kube/client/resolve.hpp"
+#include "kube/client/tls_context.hpp"
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -12,19 +16,14 @@
 #include <array>
 #include <charconv>
 #include <list>
+#include <netinet/tcp.h>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <sys/socket.h>
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
-#include "base/version.hpp"
-#include "kube/client/resolve.hpp"
-#include "kube/client/tls_context.hpp"
 
 namespace drawbridge::kube::client {
 namespace {
@@ -40,7 +39,8 @@ using std::chrono::steady_clock;
 
 constexpr auto no_throw = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t most_idle = 4;
-constexpr std::chrono::seconds longest_idle(60);  // below the 90 s and more after which API servers hang up
+constexpr std::chrono::seconds longest_idle(
+    60);  // below the 90 s and more after which API servers hang up
 constexpr std::uint32_t largest_head = 32U << 10U;
 
 using PlainStream = beast::tcp_stream;
@@ -131,7 +131,8 @@ std::optional<std::chrono::seconds> retry_after(const StreamParser& parser) {
     const auto text = parser.get()[http::field::retry_after];
     int value = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failure != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+    if (failure != std::errc() || end != text.data() + text.size() || value < 0)
+        return std::nullopt;
     return std::chrono::seconds(value);
 }
 
@@ -249,10 +250,12 @@ std::unique_ptr<Wire> Transport::unpark() {
 void Transport::close() {
     closed_ = true;
     idle_.clear();
-    for (Wire* wire : in_use_) wire->hang_up();
+    for (Wire* wire : in_use_)
+        wire->hang_up();
 }
 
-/// Makes the TLS context anew when certificates have changed; connections made with the old one are not used again.
+/// Makes the TLS context anew when certificates have changed; connections made with the old one are
+/// not used again.
 Result<void> Transport::follow(const Access& access) {
     if (!endpoint_.tls) return {};
     if (context_ && followed_.authorities == access.authorities &&
@@ -273,9 +276,11 @@ base::Error Transport::describe(error_code failure, Wire& wire) const {
     if (failure == beast::error::timeout) return error(ErrorKind::timed_out, "no answer in time");
     if (failure == http::error::end_of_stream || failure == asio::error::eof ||
         failure == http::error::partial_message || failure == asio::ssl::error::stream_truncated) {
-        return error(ErrorKind::unavailable, "the connection was closed before the answer was whole");
+        return error(ErrorKind::unavailable,
+                     "the connection was closed before the answer was whole");
     }
-    if (failure == http::error::body_limit) return error(ErrorKind::unavailable, "the answer is too large");
+    if (failure == http::error::body_limit)
+        return error(ErrorKind::unavailable, "the answer is too large");
     if (auto* tls = std::get_if<TlsStream>(&wire.stream)) {
         const std::string unverified = verify_failure(tls->native_handle());
         if (!unverified.empty()) {
@@ -288,7 +293,8 @@ base::Error Transport::describe(error_code failure, Wire& wire) const {
 asio::awaitable<Result<void>> Transport::handshake(Wire& wire) {
     auto* tls = std::get_if<TlsStream>(&wire.stream);
     if (tls == nullptr) co_return Result<void>();
-    const std::string& name = endpoint_.server_name.empty() ? endpoint_.host : endpoint_.server_name;
+    const std::string& name =
+        endpoint_.server_name.empty() ? endpoint_.host : endpoint_.server_name;
     if (auto ready = prepare_handshake(tls->native_handle(), name, endpoint_.skip_verify); !ready) {
         co_return tl::unexpected(ready.error());
     }
@@ -311,7 +317,8 @@ asio::awaitable<Result<WireLease>> Transport::connect(const ApiCall& call) {
     co_return wire;
 }
 
-asio::awaitable<tl::expected<ApiAnswer, Failure>> Transport::exchange(WireLease& wire, ApiCall call) {
+asio::awaitable<tl::expected<ApiAnswer, Failure>> Transport::exchange(WireLease& wire,
+                                                                      ApiCall call) {
     wire->lowest().expires_at(call.deadline);
     auto request = make_request(endpoint_, call);
     const auto fail = [&](error_code failure, bool begun) {
@@ -327,7 +334,8 @@ asio::awaitable<tl::expected<ApiAnswer, Failure>> Transport::exchange(WireLease&
     ApiAnswer answer{static_cast<int>(parser.get().result_int()), {}, retry_after(parser)};
     std::string piece;
     do {
-        if (const auto failure = co_await read_piece(*wire, parser, piece)) co_return fail(failure, true);
+        if (const auto failure = co_await read_piece(*wire, parser, piece))
+            co_return fail(failure, true);
         answer.body += piece;
     } while (!piece.empty());
     if (parser.keep_alive()) wire.keep();
@@ -341,7 +349,8 @@ asio::awaitable<Result<ApiAnswer>> Transport::call(ApiCall call) {
         WireLease wire(shared_from_this(), std::move(parked));
         auto answer = co_await exchange(wire, call);
         if (answer) co_return std::move(*answer);
-        // The server may have closed the idle connection just before we wrote; then a new one serves.
+        // The server may have closed the idle connection just before we wrote; then a new one
+        // serves.
         const bool again = call.repeatable && !answer.error().answer_begun && !closed_ &&
                            answer.error().error.kind != ErrorKind::timed_out;
         if (!again) co_return tl::unexpected(answer.error().error);
@@ -356,7 +365,8 @@ asio::awaitable<Result<ApiAnswer>> Transport::call(ApiCall call) {
 /// A body read piece by piece on a connection of its own.
 class BodyStream final : public ApiStream {
 public:
-    BodyStream(std::shared_ptr<Transport> owner, WireLease wire, std::unique_ptr<StreamParser> parser)
+    BodyStream(std::shared_ptr<Transport> owner, WireLease wire,
+               std::unique_ptr<StreamParser> parser)
         : owner_(std::move(owner)), wire_(std::move(wire)), parser_(std::move(parser)) {}
 
     asio::awaitable<Result<std::string>> read(steady_clock::time_point deadline) override {
@@ -390,9 +400,11 @@ asio::awaitable<Result<OpenedStream>> Transport::open(ApiCall call) {
     if (const auto failure = co_await read_head(**wire, *parser)) {
         co_return tl::unexpected(describe(failure, **wire));
     }
-    OpenedStream opened{{static_cast<int>(parser->get().result_int()), {}, retry_after(*parser)}, nullptr};
+    OpenedStream opened{{static_cast<int>(parser->get().result_int()), {}, retry_after(*parser)},
+                        nullptr};
     if (opened.answer.status == 200) {
-        opened.stream = std::make_unique<BodyStream>(shared_from_this(), std::move(*wire), std::move(parser));
+        opened.stream =
+            std::make_unique<BodyStream>(shared_from_this(), std::move(*wire), std::move(parser));
         co_return opened;
     }
     constexpr std::size_t largest_refusal = 64U << 10U;
@@ -410,8 +422,12 @@ public:
     explicit HttpTransport(std::shared_ptr<Transport> work) : work_(std::move(work)) {}
     ~HttpTransport() override { work_->close(); }
 
-    asio::awaitable<Result<ApiAnswer>> call(ApiCall call) override { return work_->call(std::move(call)); }
-    asio::awaitable<Result<OpenedStream>> open(ApiCall call) override { return work_->open(std::move(call)); }
+    asio::awaitable<Result<ApiAnswer>> call(ApiCall call) override {
+        return work_->call(std::move(call));
+    }
+    asio::awaitable<Result<OpenedStream>> open(ApiCall call) override {
+        return work_->open(std::move(call));
+    }
     void close() override { work_->close(); }
 
 private:
@@ -420,8 +436,10 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ApiTransport> make_http_transport(asio::any_io_executor executor, Endpoint endpoint) {
-    return std::make_unique<HttpTransport>(std::make_shared<Transport>(std::move(executor), std::move(endpoint)));
+std::unique_ptr<ApiTransport> make_http_transport(asio::any_io_executor executor,
+                                                  Endpoint endpoint) {
+    return std::make_unique<HttpTransport>(
+        std::make_shared<Transport>(std::move(executor), std::move(endpoint)));
 }
 
 }  // namespace drawbridge::kube::client

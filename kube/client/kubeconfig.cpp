@@ -1,8 +1,8 @@
 #include "kube/client/kubeconfig.hpp"
 
-#include <fmt/format.h>
+#include "base/hash.hpp"
 
-#include "kube/client/base64.hpp"
+#include <fmt/format.h>
 
 namespace drawbridge::kube::client {
 
@@ -45,9 +45,10 @@ public:
     InlineOrFile inline_or_file(std::string_view key) {
         InlineOrFile out{.data = {}, .file = path(key)};
         const std::string data_key = fmt::format("{}-data", key);
-        const std::string encoded = text(data_key);
+        std::string encoded = text(data_key);
+        std::erase_if(encoded, [](char c) { return c == '\n' || c == '\r'; });  // as client-go does
         if (encoded.empty()) return out;
-        if (auto decoded = decode_base64(encoded); decoded && !decoded->empty()) {
+        if (auto decoded = base::base64_decode(encoded); decoded && !decoded->empty()) {
             out.data = std::move(*decoded);
         } else {
             refuse(data_key, "must be base64 of PEM text");
@@ -95,9 +96,10 @@ Result<Entry> find_entry(const std::vector<KubeconfigFile>& files, std::string_v
             if (entries.at(i)["name"].as_string() != name) continue;
             Entry entry{&file, entries.at(i)[member], fmt::format("/{}/{}/{}", list, i, member)};
             if (entry.body.is_object() || entry.body.is_absent()) return entry;
-            return base::fail(ErrorKind::invalid_input,
-                              fmt::format("kubeconfig {}: {} must be an object", file.path, entry.pointer),
-                              file.path);
+            return base::fail(
+                ErrorKind::invalid_input,
+                fmt::format("kubeconfig {}: {} must be an object", file.path, entry.pointer),
+                file.path);
         }
     }
     return base::fail(
@@ -111,11 +113,12 @@ Result<std::string> current_context(const std::vector<KubeconfigFile>& files) {
         const std::string_view name = file.root["current-context"].string_or("");
         if (!name.empty()) return std::string(name);
     }
-    return base::fail(ErrorKind::invalid_input,
-                      fmt::format("kubeconfig {}: /current-context is not set; set it with `kubectl "
-                                  "config use-context NAME`",
-                                  paths_of(files)),
-                      files.front().path);
+    return base::fail(
+        ErrorKind::invalid_input,
+        fmt::format("kubeconfig {}: /current-context is not set; set it with `kubectl "
+                    "config use-context NAME`",
+                    paths_of(files)),
+        files.front().path);
 }
 
 std::string exec_extension(JsonView cluster) {
@@ -188,7 +191,8 @@ Result<ExecPlugin> read_exec(const Entry& entry) {
     }
     if (plugin.command.empty()) fields.refuse("command", "is missing");
     // A bare name is looked up in PATH, anything with a slash is a path (client-go).
-    if (plugin.command.find('/') != std::string::npos) plugin.command = fields.resolve(plugin.command);
+    if (plugin.command.find('/') != std::string::npos)
+        plugin.command = fields.resolve(plugin.command);
     if (fields.text("interactiveMode") == "Always") {
         fields.refuse("interactiveMode", "is Always; a server has no terminal for the plugin");
     }

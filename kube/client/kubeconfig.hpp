@@ -1,5 +1,9 @@
 #pragma once
-// Kubeconfig files: which server, whom to trust and who we are, as written there. Pure; files they name are not read.
+// Kubeconfig files: which server, whom to trust and who we are, as written there. Pure; files they
+// name are not read.
+
+#include "base/json.hpp"
+#include "base/result.hpp"
 
 #include <optional>
 #include <string>
@@ -7,15 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.hpp"
-#include "base/result.hpp"
-
 namespace drawbridge::kube::client {
 
 /// Something that a kubeconfig holds either inline or in a file.
 struct InlineOrFile {
     std::string data;  ///< decoded; wins over the file, as in client-go
-    std::string file;  ///< absolute, or relative to the working directory where the kubeconfig's own path is
+    std::string file;  ///< absolute, or relative to the working directory where the kubeconfig's
+                       ///< own path is
 
     [[nodiscard]] bool empty() const { return data.empty() && file.empty(); }
 };
@@ -41,7 +43,7 @@ struct ClusterEntry {
 struct UserEntry {
     InlineOrFile certificate;
     InlineOrFile key;
-    std::string token;       ///< loses against token_file, as in client-go
+    std::string token;  ///< loses against token_file, as in client-go
     std::string token_file;
     std::optional<ExecPlugin> exec;
 };
@@ -60,11 +62,12 @@ struct KubeconfigFile {
     base::JsonView root;
 };
 
-/// Chooses `context`, or the current-context, from the files in order: of entries with one name, and of
-/// current-context, the first counts (client-go's rule for KUBECONFIG with several files). Relative paths are taken
-/// from the folder of the file they stand in. Errors name file, field and what would be right; what we do not do
-/// (proxy-url, auth-provider, basic authentication, impersonation) is refused by name.
-[[nodiscard]] base::Result<KubeconfigChoice> choose_context(const std::vector<KubeconfigFile>& files,
-                                                            std::string_view context);
+/// Chooses `context`, or the current-context, from the files in order: of entries with one name,
+/// and of current-context, the first counts (client-go's rule for KUBECONFIG with several files).
+/// Relative paths are taken from the folder of the file they stand in. Errors name file, field and
+/// what would be right; what we do not do (proxy-url, auth-provider, basic authentication,
+/// impersonation) is refused by name.
+[[nodiscard]] base::Result<KubeconfigChoice> choose_context(
+    const std::vector<KubeconfigFile>& files, std::string_view context);
 
 }  // namespace drawbridge::kube::client

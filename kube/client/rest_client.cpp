@@ -1,10 +1,10 @@
 #include "kube/client/rest_client.hpp"
 
+#include "kube/client/api_status.hpp"
+
 #include <fmt/format.h>
 
 #include <utility>
-
-#include "kube/client/api_status.hpp"
 
 namespace drawbridge::kube::client {
 
@@ -14,17 +14,23 @@ using std::chrono::steady_clock;
 
 namespace {
 
-const ApiAnswer& answer_of(const ApiAnswer& answer) { return answer; }
-const ApiAnswer& answer_of(const OpenedStream& opened) { return opened.answer; }
+const ApiAnswer& answer_of(const ApiAnswer& answer) {
+    return answer;
+}
+const ApiAnswer& answer_of(const OpenedStream& opened) {
+    return opened.answer;
+}
 
-/// When to ask again an API server that asked us to wait: never, where it did not, or where the deadline comes first.
-/// The server may say so with 429 and with any 5xx (client-go does the same).
-std::optional<steady_clock::time_point> ask_again_at(const ApiAnswer& answer, steady_clock::time_point deadline) {
+/// When to ask again an API server that asked us to wait: never, where it did not, or where the
+/// deadline comes first. The server may say so with 429 and with any 5xx (client-go does the same).
+std::optional<steady_clock::time_point> ask_again_at(const ApiAnswer& answer,
+                                                     steady_clock::time_point deadline) {
     if (answer.status != 429 && answer.status < 500) return std::nullopt;
     if (!answer.retry_after) return std::nullopt;
     // Zero seconds must not become a tight loop.
-    const auto pause = std::max(std::chrono::milliseconds(100),
-                                std::chrono::milliseconds(std::min(*answer.retry_after, std::chrono::seconds(3600))));
+    const auto pause = std::max(
+        std::chrono::milliseconds(100),
+        std::chrono::milliseconds(std::min(*answer.retry_after, std::chrono::seconds(3600))));
     const auto at = steady_clock::now() + pause;
     return at < deadline ? std::optional(at) : std::nullopt;
 }
@@ -33,7 +39,8 @@ std::optional<steady_clock::time_point> ask_again_at(const ApiAnswer& answer, st
 
 template <class Answer, class Perform>
 asio::awaitable<Result<Answer>> RestClient::with_access(ApiCall call, Perform perform) {
-    const std::string what = fmt::format("{} {}", call.method, call.target.substr(0, call.target.find('?')));
+    const std::string what =
+        fmt::format("{} {}", call.method, call.target.substr(0, call.target.find('?')));
     bool refresh = false;
     while (true) {
         auto access = co_await access_->get(refresh, call.deadline);
@@ -51,8 +58,10 @@ asio::awaitable<Result<Answer>> RestClient::with_access(ApiCall call, Perform pe
             continue;
         }
         refresh = false;
-        const auto again = answer.status == 401 ? std::nullopt : ask_again_at(answer, call.deadline);
-        if (!again || co_await stopping_.wait(*again)) co_return tl::unexpected(error_of(answer, what));
+        const auto again =
+            answer.status == 401 ? std::nullopt : ask_again_at(answer, call.deadline);
+        if (!again || co_await stopping_.wait(*again))
+            co_return tl::unexpected(error_of(answer, what));
     }
 }
 
@@ -63,13 +72,15 @@ asio::awaitable<Result<ApiAnswer>> RestClient::call(ApiCall call) {
 
 asio::awaitable<Result<base::JsonDocument>> RestClient::call_json(ApiCall call) {
     const base::JsonLimits limits{.max_bytes = call.max_answer};
-    const std::string what = fmt::format("{} {}", call.method, call.target.substr(0, call.target.find('?')));
+    const std::string what =
+        fmt::format("{} {}", call.method, call.target.substr(0, call.target.find('?')));
     auto answer = co_await this->call(std::move(call));
     if (!answer) co_return tl::unexpected(answer.error());
     auto document = base::parse_json(std::move(answer->body), limits);
     if (!document) {
-        co_return base::fail(base::ErrorKind::unavailable,
-                             fmt::format("{}: the answer is not JSON: {}", what, document.error().message));
+        co_return base::fail(
+            base::ErrorKind::unavailable,
+            fmt::format("{}: the answer is not JSON: {}", what, document.error().message));
     }
     co_return std::move(*document);
 }

@@ -6,13 +6,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <map>
 #include <optional>
-#include <string_view>
-
-#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,16 +68,19 @@ std::vector<std::string> environment_of(const Program& program) {
         if (equals == std::string_view::npos) continue;
         merged[std::string(text.substr(0, equals))] = text.substr(equals + 1);
     }
-    for (const auto& [name, value] : program.environment) merged[name] = value;
+    for (const auto& [name, value] : program.environment)
+        merged[name] = value;
     std::vector<std::string> out;
-    for (const auto& [name, value] : merged) out.push_back(fmt::format("{}={}", name, value));
+    for (const auto& [name, value] : merged)
+        out.push_back(fmt::format("{}={}", name, value));
     return out;
 }
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     std::vector<char*> out;
     out.reserve(texts.size() + 1);
-    for (std::string& text : texts) out.push_back(text.data());
+    for (std::string& text : texts)
+        out.push_back(text.data());
     out.push_back(nullptr);
     return out;
 }
@@ -104,11 +106,12 @@ pid_t spawn(const Program& program, const Pipe& output, const Pipe& complaints) 
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pid_t pid = -1;
-    const int failure = ::posix_spawnp(&pid, program.command.c_str(), &actions, &attributes,
-                                       pointers_to(arguments).data(), pointers_to(environment).data());
+    const int failure =
+        ::posix_spawnp(&pid, program.command.c_str(), &actions, &attributes,
+                       pointers_to(arguments).data(), pointers_to(environment).data());
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     return failure == 0 ? pid : -failure;
@@ -135,24 +138,29 @@ struct Outcome {
 };
 
 /// Reads both pipes to their ends, within the limits.
-Outcome listen(const Program& program, Pipe& output, Pipe& complaints, const std::atomic<bool>& stop) {
+Outcome listen(const Program& program, Pipe& output, Pipe& complaints,
+               const std::atomic<bool>& stop) {
     constexpr std::chrono::milliseconds look_at_stop(100);
     const auto deadline = steady_clock::now() + program.time_limit;
     Outcome outcome;
     while (output.read.get() >= 0 || complaints.read.get() >= 0) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
         if (stop) outcome.broken = "was stopped with this process";
         if (left.count() <= 0) {
-            outcome.broken = fmt::format("did not end within {} s",
-                                         std::chrono::ceil<std::chrono::seconds>(program.time_limit).count());
+            outcome.broken =
+                fmt::format("did not end within {} s",
+                            std::chrono::ceil<std::chrono::seconds>(program.time_limit).count());
         }
         if (outcome.output.size() > program.max_output) outcome.broken = "printed too much";
         if (!outcome.broken.empty()) break;
         std::array<pollfd, 2> wanted = {pollfd{output.read.get(), POLLIN, 0},
                                         pollfd{complaints.read.get(), POLLIN, 0}};
-        ::poll(wanted.data(), wanted.size(), static_cast<int>(std::min(left, look_at_stop).count()));
+        ::poll(wanted.data(), wanted.size(),
+               static_cast<int>(std::min(left, look_at_stop).count()));
         if (wanted[0].revents != 0 && !drain(output.read, outcome.output)) output.read.reset();
-        if (wanted[1].revents != 0 && !drain(complaints.read, outcome.complaints)) complaints.read.reset();
+        if (wanted[1].revents != 0 && !drain(complaints.read, outcome.complaints))
+            complaints.read.reset();
         if (outcome.complaints.size() > 2 * longest_complaint) {
             outcome.complaints.erase(0, outcome.complaints.size() - longest_complaint);
         }
@@ -206,9 +214,9 @@ Result<std::string> run_program(const Program& program, const std::atomic<bool>&
     if (!outcome.broken.empty()) return complain(outcome.broken);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::move(outcome.output);
     const std::string said = tail_of(std::move(outcome.complaints));
-    return complain(WIFEXITED(status)
-                        ? fmt::format("ended with {}{}{}", WEXITSTATUS(status), said.empty() ? "" : ": ", said)
-                        : fmt::format("was ended by signal {}", WTERMSIG(status)));
+    return complain(WIFEXITED(status) ? fmt::format("ended with {}{}{}", WEXITSTATUS(status),
+                                                    said.empty() ? "" : ": ", said)
+                                      : fmt::format("was ended by signal {}", WTERMSIG(status)));
 }
 
 }  // namespace drawbridge::kube::client

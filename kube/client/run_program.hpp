@@ -1,14 +1,14 @@
 #pragma once
 // Runs a program to its end, without a shell, within bounds of time and output.
 
+#include "base/result.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "base/result.hpp"
 
 namespace drawbridge::kube::client {
 
@@ -20,9 +20,9 @@ struct Program {
     std::size_t max_output = 1U << 20U;
 };
 
-/// The standard output of a program that ended with 0. Its standard input is empty; the end of its standard error goes
-/// into the message of an error. Over a limit, or once `stop` is true, it is killed with all of its process group.
-/// Blocks.
+/// The standard output of a program that ended with 0. Its standard input is empty; the end of its
+/// standard error goes into the message of an error. Over a limit, or once `stop` is true, it is
+/// killed with all of its process group. Blocks.
 [[nodiscard]] base::Result<std::string> run_program(const Program& program,
                                                     const std::atomic<bool>& stop);
 

@@ -76,7 +76,8 @@ Result<Change> read_change(JsonView line) {
         return base::fail(ErrorKind::invalid_input, "a watch event without a resourceVersion",
                           "/object/metadata/resourceVersion");
     }
-    return Change{.kind = *kind, .object = object, .resource_version = std::string(*version), .message = {}};
+    return Change{
+        .kind = *kind, .object = object, .resource_version = std::string(*version), .message = {}};
 }
 
 }  // namespace drawbridge::kube::client

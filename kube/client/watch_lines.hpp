@@ -1,13 +1,13 @@
 #pragma once
 // The body of a watch: one JSON object a line, cut out of a byte stream within bounds.
 
+#include "base/json.hpp"
+#include "base/result.hpp"
+
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "base/json.hpp"
-#include "base/result.hpp"
 
 namespace drawbridge::kube::client {
 
@@ -40,7 +40,8 @@ struct Change {
     std::string message;           ///< of expired and failed
 };
 
-/// Reads one line (metav1.WatchEvent). An ERROR holds a Status; code 410 or reason Expired or Gone is `expired`.
+/// Reads one line (metav1.WatchEvent). An ERROR holds a Status; code 410 or reason Expired or Gone
+/// is `expired`.
 [[nodiscard]] base::Result<Change> read_change(base::JsonView line);
 
 }  // namespace drawbridge::kube::client

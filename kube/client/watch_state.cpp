@@ -4,7 +4,9 @@
 
 namespace drawbridge::kube::client {
 
-WatchAction WatchState::start() { return next_action(WatchDo::list); }
+WatchAction WatchState::start() {
+    return next_action(WatchDo::list);
+}
 
 WatchAction WatchState::resume(const WatchEvent& event, double random) {
     switch (event.step) {
@@ -19,7 +21,8 @@ WatchAction WatchState::resume(const WatchEvent& event, double random) {
         case WatchStep::list_failed:
             return after_wait(WatchDo::list, random);
         case WatchStep::version_expired:
-            // The first time this is the normal end of an old version, and listing at once is right.
+            // The first time this is the normal end of an old version, and listing at once is
+            // right.
             if (failures_ > 0) return after_wait(WatchDo::list, random);
             failures_ = 1;
             return next_action(WatchDo::list);

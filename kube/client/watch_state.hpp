@@ -22,7 +22,7 @@ struct WatchEvent {
     WatchStep step = WatchStep::waited;
     std::string resource_version = {};  ///< of the list or the change; may be empty
     std::string continue_token = {};    ///< of a page; empty: it was the last
-    bool long_lived = false;            ///< of an ended stream: it was open long enough to be healthy
+    bool long_lived = false;  ///< of an ended stream: it was open long enough to be healthy
 };
 
 enum class WatchDo { list, watch, read, wait };
@@ -34,10 +34,11 @@ struct WatchAction {
     std::chrono::milliseconds delay{0};
 };
 
-/// The rules of list and watch (Kubernetes API concepts, "Efficient detection of changes"): a list gives the
-/// resourceVersion the watch begins at; a stream that ends is resumed at the last one seen; 410 means to list anew.
-/// Failures in a row wait longer and longer; only a change or a long-lived stream ends the row, so that a server which
-/// accepts everything and delivers nothing is not asked in a tight loop.
+/// The rules of list and watch (Kubernetes API concepts, "Efficient detection of changes"): a list
+/// gives the resourceVersion the watch begins at; a stream that ends is resumed at the last one
+/// seen; 410 means to list anew. Failures in a row wait longer and longer; only a change or a
+/// long-lived stream ends the row, so that a server which accepts everything and delivers nothing
+/// is not asked in a tight loop.
 class WatchState {
 public:
     /// The first action.

@@ -22,8 +22,8 @@ constexpr std::chrono::seconds healthy(30);
 std::string escape_query(std::string_view text) {
     std::string out;
     for (const char c : text) {
-        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                           c == '-' || c == '.' || c == '_' || c == '~';
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
         if (plain) {
             out += c;
         } else {
@@ -34,7 +34,8 @@ std::string escape_query(std::string_view text) {
 }
 
 std::string with_selection(const WatchTarget& target, std::string query) {
-    return fmt::format("{}?{}{}{}", target.path, target.selection, target.selection.empty() ? "" : "&", query);
+    return fmt::format("{}?{}{}{}", target.path, target.selection,
+                       target.selection.empty() ? "" : "&", query);
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ asio::awaitable<WatchEvent> Watcher::act(const WatchAction& action, double rando
         case WatchDo::wait:
             break;
     }
-    // Either of the two ends the wait: the client's stop closes this watcher through the backend as well.
+    // Either of the two ends the wait: the client's stop closes this watcher through the backend as
+    // well.
     co_await wake_->wait(steady_clock::now() + action.delay);
     co_return WatchEvent{.step = WatchStep::waited};
 }
@@ -97,10 +99,12 @@ WatchEvent Watcher::take_page(base::JsonView list) {
     const std::string_view version = metadata["resourceVersion"].string_or("");
     const base::JsonView items = list["items"];
     if (version.empty() || (!items.is_array() && !items.is_absent())) {
-        return report(WatchStep::list_failed,
-                      {ErrorKind::unavailable, fmt::format("{}: the answer is no list", target_.path), {}});
+        return report(
+            WatchStep::list_failed,
+            {ErrorKind::unavailable, fmt::format("{}: the answer is no list", target_.path), {}});
     }
-    for (std::size_t i = 0; i < items.size(); ++i) sink_.put(items.at(i));
+    for (std::size_t i = 0; i < items.size(); ++i)
+        sink_.put(items.at(i));
     const std::string_view next = metadata["continue"].string_or("");
     if (next.empty()) {
         sink_.list_complete();
@@ -113,8 +117,9 @@ WatchEvent Watcher::take_page(base::JsonView list) {
 
 asio::awaitable<WatchEvent> Watcher::watch(const std::string& resource_version, double random) {
     // Spread, so that the watches of many replicas do not all end at once.
-    const auto length = target_.stream_time +
-                        std::chrono::seconds(static_cast<int>(random * static_cast<double>(target_.stream_time.count())));
+    const auto length =
+        target_.stream_time + std::chrono::seconds(static_cast<int>(
+                                  random * static_cast<double>(target_.stream_time.count())));
     const std::string query =
         fmt::format("watch=true&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
                     escape_query(resource_version), length.count());
@@ -138,7 +143,8 @@ asio::awaitable<WatchEvent> Watcher::read() {
     while (true) {
         if (auto line = lines_.next()) co_return take_line(std::move(*line));
         const auto piece = co_await stream_->read(cut_at_);
-        // A stream that breaks is as good as one that ends: what was whole has been taken, the watch resumes there.
+        // A stream that breaks is as good as one that ends: what was whole has been taken, the
+        // watch resumes there.
         if (!piece || piece->empty()) co_return drop_stream(WatchStep::stream_ended);
         if (is_over()) co_return drop_stream(WatchStep::stream_ended);
         if (auto taken = lines_.push(*piece); !taken) {
@@ -150,7 +156,8 @@ asio::awaitable<WatchEvent> Watcher::read() {
 
 WatchEvent Watcher::take_line(std::string line) {
     const auto document = base::parse_json(std::move(line), {.max_bytes = target_.max_event});
-    auto change = document ? read_change(document->root()) : base::Result<Change>(tl::unexpected(document.error()));
+    auto change = document ? read_change(document->root())
+                           : base::Result<Change>(tl::unexpected(document.error()));
     if (!change) {
         drop_stream(WatchStep::stream_failed);
         return report(WatchStep::stream_failed, change.error());

@@ -1,5 +1,12 @@
 #pragma once
-// Keeps a copy of a collection current: lists it, watches it, and starts again where that is needed.
+// Keeps a copy of a collection current: lists it, watches it, and starts again where that is
+// needed.
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+#include "kube/client/rest_client.hpp"
+#include "kube/client/watch_lines.hpp"
+#include "kube/client/watch_state.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -10,19 +17,14 @@
 #include <optional>
 #include <string>
 
-#include "base/json.hpp"
-#include "base/result.hpp"
-#include "kube/client/rest_client.hpp"
-#include "kube/client/watch_lines.hpp"
-#include "kube/client/watch_state.hpp"
-
 namespace drawbridge::kube::client {
 
 /// Who keeps the copy. Called on the strand of the client, in order.
 class WatchSink {
 public:
     virtual ~WatchSink() = default;
-    /// A new list begins; what it does not hold when it is complete is gone. A list may begin again before that.
+    /// A new list begins; what it does not hold when it is complete is gone. A list may begin again
+    /// before that.
     virtual void list_begun() = 0;
     /// An object of the list, or one that was added or changed.
     virtual void put(base::JsonView object) = 0;
@@ -31,12 +33,14 @@ public:
 };
 
 struct WatchTarget {
-    std::string path;       ///< of the collection
-    std::string selection;  ///< query parts that select, already encoded: `labelSelector=...`; empty: all
+    std::string path;  ///< of the collection
+    std::string
+        selection;  ///< query parts that select, already encoded: `labelSelector=...`; empty: all
     int page_size = 100;
-    std::size_t max_page = 32U << 20U;   ///< bytes
-    std::size_t max_event = 8U << 20U;   ///< bytes
-    std::chrono::seconds stream_time = std::chrono::seconds(300);  ///< after which the server ends a watch
+    std::size_t max_page = 32U << 20U;  ///< bytes
+    std::size_t max_event = 8U << 20U;  ///< bytes
+    std::chrono::seconds stream_time =
+        std::chrono::seconds(300);  ///< after which the server ends a watch
 };
 
 /// Told of each failure, and with nothing when all is well again.

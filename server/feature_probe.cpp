@@ -1,0 +1,221 @@
+#include "server/feature_probe.hpp"
+
+#include "kube/client/backoff.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace drawbridge::server {
+
+namespace asio = boost::asio;
+using base::ErrorKind;
+using base::JsonView;
+using kube::client::Event;
+using std::chrono::steady_clock;
+using translate::Features;
+
+namespace {
+
+constexpr int oldest_supported =
+    35;  // 1.34 takes the objects and schedules them wrongly (dra.md 3.3)
+constexpr std::chrono::seconds call_time(15);
+constexpr std::chrono::minutes usual_pause(10);
+constexpr std::chrono::minutes short_pause(1);   // while two minors answer
+constexpr std::chrono::seconds least_pause(10);  // however often `ask_soon` is called
+
+kube::DeviceAlternative shared_part(std::string name, const translate::Target& target) {
+    kube::DeviceAlternative part{.name = std::move(name), .device_class = target.device_class};
+    part.capacity = {{"cores", "0"}, {"memory", "1Mi"}};
+    return part;
+}
+
+std::string template_json(const kube::ClaimSpec& spec) {
+    base::JsonWriter json;
+    json.begin_object()
+        .member("apiVersion", "resource.k8s.io/v1")
+        .member("kind", "ResourceClaimTemplate")
+        .key("metadata")
+        .begin_object()
+        .member("generateName", "drawbridge-probe-")  // a fixed name could exist
+        .end_object()
+        .key("spec")
+        .begin_object()
+        .key("spec")
+        .begin_object()
+        .key("devices")
+        .raw(kube::to_json(spec))
+        .end_object()
+        .end_object()
+        .end_object();
+    return json.take();
+}
+
+}  // namespace
+
+std::optional<int> read_minor(JsonView version) {
+    if (version["major"].as_string() != "1") return std::nullopt;
+    std::string_view text = version["minor"].string_or("");
+    if (text.ends_with('+')) text.remove_suffix(1);
+    int minor = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), minor);
+    if (failure != std::errc() || end != text.data() + text.size() || minor < 1)
+        return std::nullopt;
+    return minor;
+}
+
+void MinorWindow::add(int minor) {
+    constexpr std::size_t looked_at = 3;
+    minors_.push_back(minor);
+    if (minors_.size() > looked_at) minors_.pop_front();
+}
+
+int MinorWindow::oldest() const {
+    return minors_.empty() ? 0 : *std::ranges::min_element(minors_);
+}
+
+bool MinorWindow::differs() const {
+    return std::ranges::any_of(minors_, [this](int minor) { return minor != minors_.front(); });
+}
+
+kube::ClaimSpec probe_spec(const translate::Target& target) {
+    kube::ClaimSpec spec;
+    spec.requests = {
+        {.name = "gpu-0", .alternatives = {shared_part("", target)}},
+        {.name = "gpu-1",
+         .alternatives = {shared_part("gpu-1-0", target), shared_part("gpu-1-1", target)}}};
+    spec.constraints = {
+        {.requests = {"gpu-0", "gpu-1"},
+         .match_attribute = {},
+         .distinct_attribute = fmt::format("{}/{}", target.driver, target.uuid_attribute)}};
+    return spec;
+}
+
+std::string dropped_fields(const kube::ClaimSpec& asked, JsonView devices) {
+    const auto kept = kube::claim_spec_from_json(devices);
+    if (kept && kube::same_content(asked, *kept)) return {};
+    std::string out;
+    const auto note = [&](bool dropped, std::string_view what) {
+        if (!dropped) return;
+        out += out.empty() ? "" : ", ";
+        out += what;
+    };
+    note(devices.find("/requests/0/exactly/capacity").is_absent(),
+         "capacity.requests (DRAConsumableCapacity)");
+    note(devices.find("/requests/1/firstAvailable").is_absent(),
+         "firstAvailable (DRAPrioritizedList)");
+    note(devices.find("/constraints/0/distinctAttribute").is_absent(),
+         "distinctAttribute (DRAConsumableCapacity)");
+    return out.empty() ? "what came back differs from what was sent" : out;
+}
+
+FeatureProbe::FeatureProbe(asio::any_io_executor executor, kube::client::RestClient& client,
+                           std::string name_space, translate::Target target, Report report)
+    : executor_(std::move(executor)),
+      client_(client),
+      name_space_(std::move(name_space)),
+      target_(std::move(target)),
+      report_(std::move(report)),
+      wake_(std::make_shared<Event>(executor_)) {}
+
+void FeatureProbe::ask_soon() {
+    wake_->set();
+}
+
+asio::awaitable<void> FeatureProbe::run(std::function<double()> random) {
+    while (true) {
+        wake_ = std::make_shared<Event>(executor_);
+        Outcome outcome = co_await probe();
+        if (client_.stopping().is_set()) co_return;
+        const auto pause = take(std::move(outcome), random());
+        const auto asked = steady_clock::now();
+        const auto wake = wake_;
+        co_await wake->wait(asked + pause);
+        // Many refused writes in a row are one reason, not many.
+        if (pause > least_pause && co_await client_.stopping().wait(asked + least_pause)) co_return;
+        if (client_.stopping().is_set()) co_return;
+    }
+}
+
+/// Keeps what is known, tells it, and says when to ask again.
+std::chrono::milliseconds FeatureProbe::take(Outcome outcome, double random) {
+    if (outcome.findings) {
+        known_ = outcome.findings;
+        known_text_ = outcome.text;
+    } else if (known_) {
+        outcome.text = fmt::format("{} (the last probe failed: {})", known_text_, outcome.text);
+    } else if (outcome.answered) {
+        // The server is there and does not let us find out: never translate, and say why (design.md
+        // decision 6).
+        known_ = Findings{minors_.oldest(), Features::gate_off};
+        known_text_ = outcome.text;
+    }
+    report_(known_, outcome.text);
+    if (outcome.findings || outcome.answered) {
+        failures_ = 0;
+        return minors_.differs() ? short_pause : usual_pause;
+    }
+    return kube::client::backoff(++failures_, random);
+}
+
+asio::awaitable<FeatureProbe::Outcome> FeatureProbe::probe() {
+    const auto version = co_await client_.call_json(
+        {.target = "/version", .deadline = steady_clock::now() + call_time});
+    if (!version) co_return Outcome{std::nullopt, version.error().message, false};
+    const auto minor = read_minor(version->root());
+    if (!minor) {
+        co_return Outcome{std::nullopt, "GET /version: the answer names no Kubernetes 1.x version",
+                          false};
+    }
+    minors_.add(*minor);
+    const int oldest = minors_.oldest();
+    if (oldest < oldest_supported) {
+        co_return Outcome{
+            Findings{oldest, Features::too_old},
+            fmt::format(
+                "Kubernetes 1.{} is too old: 1.{} is the first whose scheduler shares devices "
+                "rightly",
+                oldest, oldest_supported),
+            true};
+    }
+    co_return co_await try_template(oldest);
+}
+
+asio::awaitable<FeatureProbe::Outcome> FeatureProbe::try_template(int minor) {
+    const kube::ClaimSpec asked = probe_spec(target_);
+    const auto answer = co_await client_.call_json(
+        {.method = "POST",
+         .target =
+             fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates?dryRun=All",
+                         name_space_),
+         .body = template_json(asked),
+         .deadline = steady_clock::now() + call_time});
+    if (answer) {
+        const std::string dropped =
+            dropped_fields(asked, answer->root().find("/spec/spec/devices"));
+        if (dropped.empty()) {
+            co_return Outcome{
+                Findings{minor, Features::complete},
+                fmt::format("Kubernetes 1.{} keeps all fields of our templates", minor), true};
+        }
+        co_return Outcome{Findings{minor, Features::gate_off},
+                          fmt::format("Kubernetes 1.{} drops {}", minor, dropped), true};
+    }
+    const base::Error& error = answer.error();
+    if (error.kind == ErrorKind::unavailable || error.kind == ErrorKind::timed_out) {
+        co_return Outcome{std::nullopt, error.message, false};
+    }
+    std::string text =
+        fmt::format("Kubernetes 1.{}: the trial of a template in namespace {} was refused: {}",
+                    minor, name_space_, error.message);
+    if (error.kind == ErrorKind::not_found) {
+        co_return Outcome{
+            Findings{minor, Features::gate_off},
+            text + " (resource.k8s.io/v1 is not served, or the namespace does not exist)", true};
+    }
+    co_return Outcome{std::nullopt, std::move(text), true};
+}
+
+}  // namespace drawbridge::server
