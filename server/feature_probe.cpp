@@ -161,8 +161,10 @@ std::chrono::milliseconds FeatureProbe::take(Outcome outcome, double random) {
 }
 
 asio::awaitable<FeatureProbe::Outcome> FeatureProbe::probe() {
-    const auto version = co_await client_.call_json(
-        {.target = "/version", .deadline = steady_clock::now() + call_time});
+    // Named, here and below: g++ 12 destroys a braced temporary inside a co_await twice.
+    kube::client::ApiCall request{.target = "/version",
+                                  .deadline = steady_clock::now() + call_time};
+    const auto version = co_await client_.call_json(std::move(request));
     if (!version) co_return Outcome{std::nullopt, version.error().message, false};
     const auto minor = read_minor(version->root());
     if (!minor) {
@@ -185,13 +187,14 @@ asio::awaitable<FeatureProbe::Outcome> FeatureProbe::probe() {
 
 asio::awaitable<FeatureProbe::Outcome> FeatureProbe::try_template(int minor) {
     const kube::ClaimSpec asked = probe_spec(target_);
-    const auto answer = co_await client_.call_json(
-        {.method = "POST",
-         .target =
-             fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates?dryRun=All",
-                         name_space_),
-         .body = template_json(asked),
-         .deadline = steady_clock::now() + call_time});
+    kube::client::ApiCall request{
+        .method = "POST",
+        .target =
+            fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates?dryRun=All",
+                        name_space_),
+        .body = template_json(asked),
+        .deadline = steady_clock::now() + call_time};
+    const auto answer = co_await client_.call_json(std::move(request));
     if (answer) {
         const std::string dropped =
             dropped_fields(asked, answer->root().find("/spec/spec/devices"));

@@ -45,8 +45,9 @@ asio::awaitable<Result<void>> KubernetesTemplateStore::ensure(
         if (auto good = check_names(call, wanted.name); !good) co_return good;
         const ContentDigest digest = content_digest(wanted.spec);
         if (cache_.holds(call.name_space, wanted.name, digest, steady_clock::now())) continue;
-        auto done =
-            co_await asio::co_spawn(strand_, provide({call, wanted, digest}), asio::use_awaitable);
+        // Named, here and below: g++ 12 destroys a braced temporary inside a co_await twice.
+        Task task{call, wanted, digest};
+        auto done = co_await asio::co_spawn(strand_, provide(std::move(task)), asio::use_awaitable);
         if (!done) co_return done;
     }
     co_return Result<void>();
@@ -100,13 +101,14 @@ asio::awaitable<Result<void>> KubernetesTemplateStore::perform(const Task& task)
 
 /// `not_found` where there was one and is none any more; every other failure is the final one.
 asio::awaitable<Result<void>> KubernetesTemplateStore::write(const Task& task) {
-    const auto answer = co_await client_.call(
-        {.method = "POST",
-         .target = collection_of(task.call.name_space),
-         .body = kube::to_json(task.wanted, task.call.name_space, kube::TemplateWriter::server),
-         .deadline = task.call.deadline,
-         .max_answer = largest_template,
-         .repeatable = true});  // a second one is answered with 409 and compared
+    kube::client::ApiCall request{
+        .method = "POST",
+        .target = collection_of(task.call.name_space),
+        .body = kube::to_json(task.wanted, task.call.name_space, kube::TemplateWriter::server),
+        .deadline = task.call.deadline,
+        .max_answer = largest_template,
+        .repeatable = true};  // a second one is answered with 409 and compared
+    const auto answer = co_await client_.call(std::move(request));
     if (answer) {
         cache_.learn(task.call.name_space, task.wanted.name, task.digest, steady_clock::now());
         count(task, TemplateWrite::created);
@@ -120,10 +122,10 @@ asio::awaitable<Result<void>> KubernetesTemplateStore::write(const Task& task) {
 }
 
 asio::awaitable<Result<void>> KubernetesTemplateStore::compare(const Task& task) {
-    const auto there =
-        co_await client_.call_json({.target = path_of(task.call.name_space, task.wanted.name),
-                                    .deadline = task.call.deadline,
-                                    .max_answer = largest_template});
+    kube::client::ApiCall request{.target = path_of(task.call.name_space, task.wanted.name),
+                                  .deadline = task.call.deadline,
+                                  .max_answer = largest_template};
+    const auto there = co_await client_.call_json(std::move(request));
     if (!there) co_return tl::unexpected(there.error());
     const auto spec = kube::claim_spec_from_json(there->root().find("/spec/spec/devices"));
     if (!spec || !kube::same_content(task.wanted.spec, *spec)) {
@@ -137,9 +139,10 @@ asio::awaitable<Result<void>> KubernetesTemplateStore::compare(const Task& task)
 }
 
 asio::awaitable<Result<bool>> KubernetesTemplateStore::look(StoreCall call, std::string name) {
-    const auto there = co_await client_.call_json({.target = path_of(call.name_space, name),
-                                                   .deadline = call.deadline,
-                                                   .max_answer = largest_template});
+    kube::client::ApiCall request{.target = path_of(call.name_space, name),
+                                  .deadline = call.deadline,
+                                  .max_answer = largest_template};
+    const auto there = co_await client_.call_json(std::move(request));
     if (there) {
         const auto spec = kube::claim_spec_from_json(there->root().find("/spec/spec/devices"));
         if (spec) cache_.learn(call.name_space, name, content_digest(*spec), steady_clock::now());

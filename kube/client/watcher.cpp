@@ -85,9 +85,11 @@ asio::awaitable<WatchEvent> Watcher::act(const WatchAction& action, double rando
 asio::awaitable<WatchEvent> Watcher::list(const std::string& continue_token) {
     std::string query = fmt::format("limit={}", target_.page_size);
     if (!continue_token.empty()) query += "&continue=" + escape_query(continue_token);
-    auto page = co_await client_.call_json({.target = with_selection(target_, query),
-                                            .deadline = steady_clock::now() + call_time,
-                                            .max_answer = target_.max_page});
+    // Named, here and below: g++ 12 destroys a braced temporary inside a co_await twice.
+    ApiCall request{.target = with_selection(target_, query),
+                    .deadline = steady_clock::now() + call_time,
+                    .max_answer = target_.max_page};
+    auto page = co_await client_.call_json(std::move(request));
     if (!page) co_return report(WatchStep::list_failed, page.error());
     if (is_over()) co_return WatchEvent{.step = WatchStep::list_failed};
     if (continue_token.empty()) sink_.list_begun();
@@ -123,8 +125,9 @@ asio::awaitable<WatchEvent> Watcher::watch(const std::string& resource_version, 
     const std::string query =
         fmt::format("watch=true&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
                     escape_query(resource_version), length.count());
-    auto opened = co_await client_.open(
-        {.target = with_selection(target_, query), .deadline = steady_clock::now() + call_time});
+    ApiCall request{.target = with_selection(target_, query),
+                    .deadline = steady_clock::now() + call_time};
+    auto opened = co_await client_.open(std::move(request));
     if (!opened) {
         // of a watch, `conflict` is 410: the version is too old
         const bool expired = opened.error().kind == ErrorKind::conflict;
