@@ -11,8 +11,7 @@ DrainPhase Drain::step(Time now, std::size_t open_connections) {
     if (phase_ == DrainPhase::leaving && now >= next()) {
         phase_ = DrainPhase::finishing;
         since_ = now;
-    }
-    if (phase_ == DrainPhase::finishing && (open_connections == 0 || now >= next())) {
+    } else if (phase_ == DrainPhase::finishing && (open_connections == 0 || now >= next())) {
         phase_ = DrainPhase::stopped;
     }
     return phase_;

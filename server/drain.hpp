@@ -25,7 +25,8 @@ public:
 
     /// The first signal starts the way; a second one ends at once.
     void on_signal(Time now);
-    /// Looks at the clock and at how many connections are open, and moves on as far as it can.
+    /// Looks at the clock and at how many connections are open; moves on by one phase at most, so
+    /// that the caller can do what belongs to each.
     DrainPhase step(Time now, std::size_t open_connections);
     [[nodiscard]] DrainPhase phase() const { return phase_; }
     /// Until when `step` need not be called again, unless something is closed.

@@ -69,6 +69,8 @@ HttpAnswer answer_to(const error_code& error) {
     return failure(400, "no HTTP/1.1 request: " + error.message());
 }
 
+// g++ 12 makes wrong code of co_await inside conditions and ?:, so each stands in a statement
+// alone.
 class Session {
 public:
     Session(asio::ip::tcp::socket socket, SSL* tls, SessionParts& parts,
@@ -127,7 +129,8 @@ awaitable<std::optional<HttpAnswer>> Session::read_head(Parser& parser) {
         buffer_.consume(parser.put(buffer_.data(), error));
         if (parser.is_header_done()) co_return std::nullopt;
         if (error && error != http::error::need_more) co_return answer_to(error);
-        if (!co_await read_some()) co_return failure(408, "the head took too long");
+        const bool more = co_await read_some();
+        if (!more) co_return failure(408, "the head took too long");
     }
 }
 
@@ -157,7 +160,8 @@ awaitable<std::optional<HttpAnswer>> Session::read_body(Parser& parser, BodyShar
             if (parser.is_done()) break;
             if (error != http::error::need_more) continue;
         }
-        if (!co_await read_some()) co_return failure(408, "the body took too long");
+        const bool more = co_await read_some();
+        if (!more) co_return failure(408, "the body took too long");
     }
     co_return std::nullopt;
 }
@@ -168,11 +172,13 @@ awaitable<HttpAnswer> Session::answer(Parser& parser) {
     auto routed = route({.method = view(message.method_string()),
                          .target = view(message.target()),
                          .content_type = view(message[http::field::content_type])});
-    if (auto* const refused = std::get_if<HttpAnswer>(&routed)) co_return std::move(*refused);
+    if (auto* const misrouted = std::get_if<HttpAnswer>(&routed)) co_return std::move(*misrouted);
     deadline_.limit(parts_.times.body);
-    if (!co_await allow_body(parser)) co_return failure(417, "only 100-continue can be expected");
+    const bool allowed = co_await allow_body(parser);
+    if (!allowed) co_return failure(417, "only 100-continue can be expected");
     BodyShare share(parts_.large_bytes, parts_.limits);
-    if (auto refused = co_await read_body(parser, share)) co_return std::move(*refused);
+    auto refused = co_await read_body(parser, share);
+    if (refused) co_return std::move(*refused);
     deadline_.none();  // the endpoint bounds its own calls
     co_return co_await parts_.endpoint.handle(std::move(parser.get().body()),
                                               std::get<ReviewRoute>(routed).time);
@@ -181,19 +187,21 @@ awaitable<HttpAnswer> Session::answer(Parser& parser) {
 awaitable<Session::Next> Session::serve_one() {
     if (buffer_.size() == 0) {
         deadline_.idle(parts_.times.idle);
-        if (!co_await read_some()) co_return Next::end;
+        const bool more = co_await read_some();
+        if (!more) co_return Next::end;
     }
     Parser parser;
     parser.header_limit(parts_.limits.head);
     parser.body_limit(parts_.limits.body);
     deadline_.limit(parts_.times.head);
-    auto refused = co_await read_head(parser);
-    const HttpAnswer reply = refused ? std::move(*refused) : co_await answer(parser);
+    auto reply = co_await read_head(parser);
+    if (!reply) reply = co_await answer(parser);
     if (broken_) co_return Next::end;
-    if (reply.status != 200) parts_.metrics.count_http_failure(reply.status);
+    if (reply->status != 200) parts_.metrics.count_http_failure(reply->status);
     // Only after a whole request it is known where the next one begins.
     const bool close = parts_.leaving || !parser.is_done() || !parser.get().keep_alive();
-    co_return co_await send(reply, close) && !close ? Next::go_on : Next::end;
+    const bool sent = co_await send(*reply, close);
+    co_return sent && !close ? Next::go_on : Next::end;
 }
 
 awaitable<bool> Session::send(const HttpAnswer& answer, bool close) {
@@ -234,9 +242,11 @@ awaitable<void> Session::say_goodbye() {
 }
 
 awaitable<void> Session::run() {
-    if (!co_await handshake()) co_return;
-    while (co_await serve_one() == Next::go_on) {
-    }
+    const bool secured = co_await handshake();
+    if (!secured) co_return;
+    Next next = Next::go_on;
+    while (next == Next::go_on)
+        next = co_await serve_one();
     if (!broken_) co_await say_goodbye();
 }
 
