@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -167,11 +166,11 @@ std::string drop_items(std::string_view json, std::span<const std::size_t> dropp
     return out.append(copied, offset(json.data() + json.size(), copied));
 }
 
-Result<std::optional<std::string>> try_in_place(const Manifest& manifest, const JsonPatch& patch,
-                                                std::span<const std::size_t> dropped,
-                                                std::string_view wanted) {
+std::optional<std::string> try_in_place(const Manifest& manifest, const JsonPatch& patch,
+                                        std::span<const std::size_t> dropped,
+                                        std::string_view wanted) {
     const auto tree = read_yaml(manifest.text, no_limits);
-    if (!tree) return tl::unexpected(tree.error());
+    if (!tree) return std::nullopt;
     auto edited = edit_yaml(manifest.text, *tree, patch, dropped);
     if (!edited) return std::nullopt;
     const auto again = read_yaml(*edited, no_limits);
@@ -202,9 +201,9 @@ Result<PatchedManifest> patch_manifest(const Manifest& manifest, const JsonPatch
     if (!dropped.empty()) *wanted = drop_items(*wanted, dropped);
     if (manifest.format == ManifestFormat::json) return PatchedManifest{*std::move(wanted), false};
 
-    auto edited = try_in_place(manifest, patch, dropped, *wanted);
-    if (!edited) return tl::unexpected(std::move(edited).error());
-    if (*edited) return PatchedManifest{**std::move(edited), false};
+    if (auto edited = try_in_place(manifest, patch, dropped, *wanted)) {
+        return PatchedManifest{*std::move(edited), false};
+    }
 
     std::string written = json_to_yaml(*wanted);
     const auto tree = read_yaml(written, no_limits);

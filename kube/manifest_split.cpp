@@ -16,7 +16,7 @@ bool is_marker(std::string_view line, std::string_view marker) {
 }
 
 bool is_blank_or_comment(std::string_view line) {
-    const std::size_t first = line.find_first_not_of(white_space);
+    const std::size_t first = line.find_first_not_of(" \r\n");  // a tab is an error, as in YAML
     return first == std::string_view::npos || line[first] == '#';
 }
 
