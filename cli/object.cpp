@@ -136,6 +136,8 @@ ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
         translate::PodReview review;
         review.pod = object.find(path);
         if (labels != context.namespace_labels.end()) review.namespace_labels = labels->second;
+        // every API server sets this one, and opt-outs may name it
+        review.namespace_labels["kubernetes.io/metadata.name"] = identity.name_space;
         add_answer(answer, translate::translate_pod(review, context.settings, context.cluster),
                    kube::PointerPath(path));
     }

@@ -112,6 +112,9 @@ MutateEndpoint::Outcome<Translation> MutateEndpoint::translate(
     translate::PodReview pod;
     pod.pod = review.pod;
     pod.old_pod = review.old_pod;
+    // A review carries no labels of the namespace; this one every API server sets, and opt-outs may
+    // name it.
+    pod.namespace_labels = {{"kubernetes.io/metadata.name", std::string(review.name_space)}};
     pod.operation =
         review.operation == "UPDATE" ? translate::Operation::update : translate::Operation::create;
     Translation translation = translate_pod(pod, *settings, *cluster);
