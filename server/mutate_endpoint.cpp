@@ -130,16 +130,16 @@ MutateEndpoint::Outcome<Translation> MutateEndpoint::translate(
 
 boost::asio::awaitable<MutateEndpoint::Outcome<Translation>> MutateEndpoint::decide(
     const AdmissionRequest& review, Time deadline) {
+    // Asked before the cluster's snapshot is read: a first answer that comes in between counts as
+    // none.
+    const auto gaps = parts_.cluster_gaps ? parts_.cluster_gaps() : std::vector<std::string>();
     auto translation = translate(review);
     if (!translation || translation->verdict == Verdict::deny) co_return translation;
     const bool needs_cluster =
         translation->verdict == Verdict::translate || !translation->referenced_templates.empty();
-    if (needs_cluster && parts_.cluster_gaps) {
-        const auto gaps = parts_.cluster_gaps();
-        if (!gaps.empty()) {
-            co_return tl::unexpected(
-                Failure{ReviewFailure::not_ready, failure(503, "not ready: " + gaps.front())});
-        }
+    if (needs_cluster && !gaps.empty()) {
+        co_return tl::unexpected(
+            Failure{ReviewFailure::not_ready, failure(503, "not ready: " + gaps.front())});
     }
     const StoreCall call{std::string(review.name_space), review.dry_run, deadline};
     const auto provided = co_await provide_templates(call, *translation);
