@@ -258,8 +258,10 @@ Result<std::unique_ptr<KubernetesBackend>> KubernetesBackend::create(
     if (!connection) return tl::unexpected(connection.error());
     std::string probed = options.name_space.empty() ? connection->name_space : options.name_space;
     if (probed.empty()) probed = "default";
-    cluster.replace({.minor = 0,
-                     .features = translate::Features::gate_off,
+    // Hopeful, so that nothing is denied for what is only not known yet; until the first answer
+    // not_ready() keeps every translation from being used.
+    cluster.replace({.minor = 36,
+                     .features = translate::Features::complete,
                      .sizes_state = translate::SizesState::not_listed,
                      .memory_sizes = {}});
     auto parts = std::make_shared<Parts>(strand, std::move(*connection), std::move(probed), target,
