@@ -11,23 +11,25 @@ import contextlib
 import json
 import os
 import platform
-import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import webhook  # noqa: E402
+
 BIN = ROOT / "build" / "benchmark" / "bin"
-FLEET = ROOT / "tests" / "cases" / "fleet.yaml"
 REPORT = ROOT / "docs" / "performance.md"
 CONNECTIONS = 8
 REVIEWS = 40_000
+THREADS = 2  # of each server; our default
 TEMPLATES = 10_000
 
 
@@ -56,7 +58,6 @@ class Server:
     port: int
     processes: list[int]
     authority: Path
-    operator_port: int = 0
 
 
 @contextlib.contextmanager
@@ -64,31 +65,15 @@ def ended(process: subprocess.Popen[Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        process.send_signal(signal.SIGTERM)
+        process.terminate()
         process.wait(timeout=30)
 
 
 @contextlib.contextmanager
 def drawbridge(folder: Path, *arguments: str) -> Iterator[Server]:
     """Our webhook with a certificate of its own, ready to be asked."""
-    ports = folder / "ports"
-    command = [
-        str(BIN / "drawbridge"), "serve", "--self-signed", str(folder / "tls"), "--listen", "127.0.0.1:0",
-        "--operator-listen", "127.0.0.1:0", "--port-file", str(ports), *arguments,
-    ]  # fmt: skip
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    with ended(process):
-        while True:
-            if process.poll() is not None:
-                raise SystemExit(f"drawbridge ended:\n{(folder / 'log').read_text()}")
-            try:
-                known = json.loads(ports.read_text())
-                urllib.request.urlopen(f"http://127.0.0.1:{known['operator']}/readyz", timeout=5).read()
-                break
-            except (OSError, ValueError):
-                time.sleep(0.05)
-        yield Server(known["listen"], [process.pid], folder / "tls" / "ca.crt", known["operator"])
+    with webhook.started(BIN / "drawbridge", folder, *arguments) as hook:
+        yield Server(hook.port, [hook.process.pid], hook.authority)
 
 
 @contextlib.contextmanager
@@ -110,22 +95,28 @@ http {{
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
     server {{
         listen 127.0.0.1:{port} ssl; ssl_certificate {tls}/tls.crt; ssl_certificate_key {tls}/tls.key;
-        location / {{ return 200 "{answer}"; }}
+{answer}
     }}
 }}
 """
 
 
+def quoted_parts(size: int) -> str:
+    """An answer of a size in directives of nginx, whose parameters are below 4096 bytes."""
+    parts = [min(3000, size - start) for start in range(0, size, 3000)]
+    sets = " ".join(f'set $part{number} "{"x" * part}";' for number, part in enumerate(parts))
+    text = "".join(f"$part{number}" for number in range(len(parts)))
+    return f'        location / {{ {sets} return 200 "{text}"; }}'
+
+
 @contextlib.contextmanager
 def nginx(folder: Path, tls: Path, answer_bytes: int, workers: int) -> Iterator[Server]:
     """nginx, which reads the request, drops it and answers with a fixed text."""
-    import socket
-
     with socket.socket() as probe:  # nginx cannot tell which free port it took, so one is chosen for it
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = folder / "nginx.conf"
-    settings.write_text(NGINX.format(folder=folder, port=port, tls=tls, workers=workers, answer="x" * answer_bytes))
+    settings.write_text(NGINX.format(folder=folder, port=port, tls=tls, workers=workers, answer=quoted_parts(answer_bytes)))
     process = subprocess.Popen(["/usr/sbin/nginx", "-e", "stderr", "-p", str(folder), "-c", str(settings)])
     with ended(process):
         while not reachable(port):
@@ -136,8 +127,6 @@ def nginx(folder: Path, tls: Path, answer_bytes: int, workers: int) -> Iterator[
 
 
 def reachable(port: int) -> bool:
-    import socket
-
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -202,20 +191,18 @@ def measure_core() -> list[Row]:
 def measure_reviews(folder: Path) -> list[Row]:
     """Warm reviews over TLS, against a bare server of the same stack and nginx, in one run."""
     body, count = ten_kibibytes(folder), ("--reviews", str(REVIEWS))
-    with drawbridge(folder, "--store", "memory", "--fleet", str(FLEET)) as server:
+    with drawbridge(folder, *webhook.IN_MEMORY) as server:
         load(server, recorded() + [body], "--reviews", "2000")
-        threads = len(os.listdir(f"/proc/{server.processes[0]}/task"))
         mixed = load(server, recorded(), *count)
         ours = load(server, [body], *count)
     size = int(ours["answer_bytes"])
-    with bare(folder / "tls", size, 2) as server:
+    with bare(folder / "tls", size, THREADS) as server:
         load(server, [body], "--reviews", "2000")
         stack = load(server, [body], *count)
-    with nginx(folder, folder / "tls", size, 2) as server:
+    with nginx(folder, folder / "tls", size, THREADS) as server:
         load(server, [body], "--reviews", "2000")
         other = load(server, [body], *count)
     cpu, stack_cpu, nginx_cpu = (found["server_cpu_us"] for found in (ours, stack, other))
-    print(f"  answer {size} bytes, {threads} threads")
     return [
         Row("recorded reviews, p50", mixed["p50_us"] / 1000, "ms", 0.5),
         Row("recorded reviews, p99", mixed["p99_us"] / 1000, "ms", 2),

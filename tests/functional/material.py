@@ -14,11 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*/before.yaml"))
 CASES = sorted((ROOT / "tests" / "cases").glob("[0-9]*.yaml"))
 RECORDED = sorted((ROOT / "tests" / "reviews").glob("*.json"))
-FLEET = ROOT / "tests" / "cases" / "fleet.yaml"
-SETTINGS = ROOT / "examples" / "settings.yaml"
 
 sys.path.insert(0, str(ROOT / "tools"))
 import make_review  # noqa: E402  (one module, used here and by hand)
+import webhook  # noqa: E402
 
 
 def program() -> str:
@@ -28,7 +27,8 @@ def program() -> str:
 
 def translate(*arguments: str | Path, folder: Path = ROOT, text: str | None = None) -> subprocess.CompletedProcess[str]:
     """Runs `drawbridge translate` with the test fleet and settings, in a folder."""
-    command = [program(), "translate", "--fleet", str(FLEET), "--settings", str(SETTINGS), *map(str, arguments)]
+    knowledge = ["--fleet", str(webhook.FLEET), "--settings", str(webhook.SETTINGS)]
+    command = [program(), "translate", *knowledge, *map(str, arguments)]
     return subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True, timeout=60, check=False)
 
 
