@@ -172,6 +172,7 @@ std::variant<ServeOptions, ExitNow> parse_options(const std::vector<std::string>
     ServeOptions options;
     options.capacity.threads = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
     CLI::App app("Answer admission reviews of pods over HTTPS.", "drawbridge serve");
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     add_ports(app, options);
     add_tls(app, options.tls);
     add_cluster(app, options);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <sys/resource.h>
 #include <utility>
 #include <variant>
 
@@ -19,12 +20,21 @@ int fail_to_start(const std::string& message, const std::string& place) {
     return 1;
 }
 
+/// A connection is a file; most systems allow a process more than it has at first.
+void allow_many_files() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
+}
+
 }  // namespace
 
 int run_serve(const std::vector<std::string>& arguments) {
     auto parsed = parse_options(arguments);
     if (const auto* const exit = std::get_if<ExitNow>(&parsed)) return exit->status;
     std::signal(SIGPIPE, SIG_IGN);  // a log reader that went away is no reason to end
+    allow_many_files();
     try {
         ServerProcess process(std::move(std::get<ServeOptions>(parsed)));
         if (const auto started = process.start(); !started) {
