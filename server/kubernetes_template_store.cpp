@@ -88,15 +88,19 @@ asio::awaitable<Result<void>> KubernetesTemplateStore::perform(const Task& task)
                             steady_clock::now());
     };
     if (known()) co_return Result<void>();  // it came while we were on our way to the strand
-    Result<void> done = co_await (task.call.dry_run ? compare(task) : write(task));
-    const bool lost = !done && done.error().kind == ErrorKind::not_found;
     if (task.call.dry_run) {
-        if (lost) co_return Result<void>();  // it would be made
-        co_return done ? done : explain(task, std::move(done.error()));
+        Result<void> read = co_await compare(task);
+        if (!read && read.error().kind == ErrorKind::not_found)
+            co_return Result<void>();  // it would be made
+        if (!read) co_return explain(task, std::move(read.error()));
+        co_return read;
     }
+    Result<void> done = co_await write(task);
+    const bool lost = !done && done.error().kind == ErrorKind::not_found;
     // Deleted between our POST and our GET: once more.
     if (lost) done = co_await write(task);
-    co_return done ? done : explain(task, std::move(done.error()));
+    if (!done) co_return explain(task, std::move(done.error()));
+    co_return done;
 }
 
 /// `not_found` where there was one and is none any more; every other failure is the final one.
