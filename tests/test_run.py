@@ -49,6 +49,15 @@ def test_a_test_that_is_no_doctest_program_counts_once() -> None:
     assert run.count_ctest(SCRIPT) == run.Count(1, 0)
 
 
+def test_a_fuzzer_that_found_something_or_did_not_run_counts_as_failed() -> None:
+    output = (
+        "fuzz quantity: 123 inputs in 10 s, nothing found\n"
+        "fuzz review: FAILED, see build/fuzz/review.log:\n==1==ERROR: AddressSanitizer\n"
+        "fuzz manifest:  inputs in 10 s, nothing found\n"
+    )
+    assert run.count_fuzzers(output) == run.Count(1, 2)
+
+
 def test_skipped_tests_of_pytest_count_as_failed() -> None:
     report = '<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"/></testsuites>'
     assert run.count_junit(report) == run.Count(2, 3)
