@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <exception>
 
 namespace drawbridge::server {
 namespace {
@@ -73,6 +73,16 @@ HttpAnswer MutateEndpoint::refuse(Failure failure, Time began) {
 boost::asio::awaitable<HttpAnswer> MutateEndpoint::handle(std::string body,
                                                           std::chrono::nanoseconds time) {
     const Time began = now();
+    try {
+        co_return co_await answer(std::move(body), began, began + time);
+    } catch (const std::exception& error) {
+        base::log_event(base::Level::error, "review", {{"reason", error.what()}});
+        co_return refuse({ReviewFailure::internal, failure(500, "an internal error")}, began);
+    }
+}
+
+boost::asio::awaitable<HttpAnswer> MutateEndpoint::answer(std::string body, Time began,
+                                                          Time deadline) {
     const InFlightCount in_flight(parts_.metrics.reviews_in_flight);
     if (in_flight.count() > parts_.max_in_flight) {
         co_return refuse({ReviewFailure::overloaded, failure(503, "too many reviews at once")},
@@ -84,21 +94,21 @@ boost::asio::awaitable<HttpAnswer> MutateEndpoint::handle(std::string body,
             {ReviewFailure::undecodable, failure(review.error(), "the body is no AdmissionReview")},
             began);
     }
-    HttpAnswer answer;
+    HttpAnswer reply;
     if (!review->concerns_pod) {
-        answer.body = encode_untouched(review->uid);
+        reply.body = encode_untouched(review->uid);
         parts_.metrics.count_untouched();
         log_untouched(*review, now() - began);
     } else {
         const Inflight::Entry entry(parts_.inflight, review->uid, review->name_space, began);
-        auto translation = co_await decide(*review, began + time);
+        auto translation = co_await decide(*review, deadline);
         if (!translation) co_return refuse(std::move(translation.error()), began);
-        answer.body = encode_answer(review->uid, *translation);
+        reply.body = encode_answer(review->uid, *translation);
         parts_.metrics.count_review(*translation);
         log_review(*review, *translation, now() - began);
     }
     parts_.metrics.review_duration.observe(now() - began);
-    co_return answer;
+    co_return reply;
 }
 
 MutateEndpoint::Outcome<Translation> MutateEndpoint::translate(
@@ -179,7 +189,8 @@ boost::asio::awaitable<base::Result<void>> MutateEndpoint::check_referenced(
             continue;
         }
         const std::vector<kube::ClaimTemplate> restored{*lost};
-        if (auto done = co_await parts_.store.ensure(call, restored); !done) co_return done;
+        auto done = co_await parts_.store.ensure(call, restored);
+        if (!done) co_return done;
     }
     co_return base::Result<void>{};
 }

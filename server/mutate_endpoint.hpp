@@ -52,6 +52,8 @@ private:
     template <class T>
     using Outcome = tl::expected<T, Failure>;
 
+    [[nodiscard]] boost::asio::awaitable<HttpAnswer> answer(std::string body, Time began,
+                                                            Time deadline);
     [[nodiscard]] boost::asio::awaitable<Outcome<translate::Translation>> decide(
         const AdmissionRequest& review, Time deadline);
     [[nodiscard]] Outcome<translate::Translation> translate(const AdmissionRequest& review) const;
