@@ -90,9 +90,9 @@ private:
         auto as_yaml = read_yaml_section(section, number_);
         if (as_yaml) return as_yaml;
         const std::size_t next = section.body.find_first_not_of(" \t\r\n", first + 1);
-        const bool looks_like_json =
-            next != std::string_view::npos &&
-            std::string_view("\"{[]}").find(section.body[next]) != std::string_view::npos;
+        const std::string_view starts = section.body[first] == '{' ? "\"}" : "\"{[]";
+        const bool looks_like_json = next != std::string_view::npos &&
+                                     starts.find(section.body[next]) != std::string_view::npos;
         return looks_like_json ? done : as_yaml;
     }
 

@@ -120,12 +120,20 @@ private:
         return is_simple ? colon + 1 : key.end;
     }
 
-    /// The dash of a block list's element; fails where a comment stands between.
+    /// The dash of a block list's element, on its line or above comments that stand between; fails
+    /// where there is none.
     std::size_t dash_of(const YamlNode& node, std::size_t item) {
-        const std::size_t behind = end_before(first_part(node, item).start);
-        const bool is_dash = behind > 0 && text_[behind - 1] == '-';
-        if (!is_dash) failed_ = true;
-        return is_dash ? behind - 1 : behind;
+        const std::size_t start = first_part(node, item).start;
+        const std::size_t behind = end_before(start);
+        if (behind > 0 && text_[behind - 1] == '-') return behind - 1;
+        for (std::size_t line = line_begin(start); line > 0;) {
+            line = line_begin(line - 1);
+            const std::size_t place = line + node.column;
+            if (text_[place] == '-' && is_first_on_line(place)) return place;
+            if (!is_last_on_line(line)) break;
+        }
+        failed_ = true;
+        return start;
     }
 
     [[nodiscard]] std::size_t depth_of(YamlIndex index) const {

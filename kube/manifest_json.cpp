@@ -19,6 +19,9 @@ base::Result<Scalar> resolve(const YamlNode& node) {
     return Scalar{.kind = ScalarKind::string, .text = node.text};
 }
 
+/// About what Kubernetes' reader takes before it calls a document's aliasing excessive.
+constexpr std::size_t max_alias_steps = 400'000;
+
 bool is_merge_key(const YamlNode& key) {
     return key.kind == YamlKind::scalar && key.text == "<<" &&
            (key.tag.empty() ? key.style == YamlStyle::plain : key.tag == "tag:yaml.org,2002:merge");
@@ -47,17 +50,20 @@ private:
                           fmt::format("{}:{}", node.line + first_line_, node.column + 1));
     }
 
-    /// Every step of the expansion of aliases costs, whether it makes text or not.
+    /// Every step costs, whether it makes text or not, and those behind aliases have a bound of
+    /// their own.
     base::Result<void> spend(const YamlNode& node, std::size_t depth) {
         if (depth > limits_.max_depth) {
             return fail(node, fmt::format("more than {} lists and maps inside each other, or an "
                                           "anchor that contains itself",
                                           limits_.max_depth));
         }
-        if (++steps_ + out_.size() > limits_.max_bytes) {
-            return fail(node, fmt::format("the value comes to more than {} bytes; do aliases "
-                                          "multiply it?",
+        if (out_.size() > limits_.max_bytes) {
+            return fail(node, fmt::format("the value comes to more than {} bytes as JSON",
                                           limits_.max_bytes));
+        }
+        if (alias_depth_ > 0 && ++alias_steps_ > max_alias_steps) {
+            return fail(node, "the document's aliases multiply to too much");
         }
         return {};
     }
@@ -67,8 +73,12 @@ private:
         const YamlNode& node = tree_[index];
         if (auto allowed = spend(node, depth); !allowed) return allowed;
         switch (node.kind) {
-            case YamlKind::alias:
-                return value(node.target, depth);
+            case YamlKind::alias: {
+                ++alias_depth_;
+                auto done = value(node.target, depth);
+                --alias_depth_;
+                return done;
+            }
             case YamlKind::scalar:
                 return scalar(node);
             case YamlKind::sequence: {
@@ -146,17 +156,24 @@ private:
         const YamlNode& given = tree_[index];
         if (auto allowed = spend(given, depth); !allowed) return allowed;
         const YamlNode& node = given.kind == YamlKind::alias ? tree_[given.target] : given;
-        if (node.kind == YamlKind::mapping) return collect(node, depth + 1, members);
+        if (node.kind == YamlKind::mapping) return collect_part(node, depth, members);
         if (given.kind == YamlKind::sequence) {
             for (std::size_t i = given.children.size(); i-- > 0;) {  // the first one wins
                 const YamlNode& child = tree_[given.children[i]];
                 const YamlNode& part = child.kind == YamlKind::alias ? tree_[child.target] : child;
                 if (part.kind != YamlKind::mapping) return fail(child, no_merge);
-                if (auto done = collect(part, depth + 1, members); !done) return done;
+                if (auto done = collect_part(part, depth, members); !done) return done;
             }
             return {};
         }
         return fail(given, no_merge);
+    }
+
+    base::Result<void> collect_part(const YamlNode& node, std::size_t depth, Members& members) {
+        ++alias_depth_;
+        auto done = collect(node, depth + 1, members);
+        --alias_depth_;
+        return done;
     }
 
     static constexpr const char* no_merge = "<< takes a map, or a list of maps";
@@ -165,7 +182,8 @@ private:
     const base::JsonLimits& limits_;
     std::size_t first_line_;
     std::string out_;
-    std::size_t steps_ = 0;
+    std::size_t alias_depth_ = 0;
+    std::size_t alias_steps_ = 0;
 };
 
 }  // namespace
@@ -178,7 +196,8 @@ base::Result<std::string> yaml_to_json(const YamlTree& tree, const base::JsonLim
 base::Result<std::string> yaml_key(const YamlTree& tree, YamlIndex key) {
     const YamlNode& node = tree[key].kind == YamlKind::alias ? tree[tree[key].target] : tree[key];
     if (node.kind != YamlKind::scalar) {
-        return base::fail(base::ErrorKind::invalid_input, "a key cannot be a list or a map");
+        return base::fail(base::ErrorKind::invalid_input,
+                          "a key cannot be a list or a map (a template has to be rendered first)");
     }
     const auto scalar = resolve(node);
     if (!scalar) return tl::unexpected(scalar.error());

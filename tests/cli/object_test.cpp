@@ -1,0 +1,91 @@
+#include "cli/object.hpp"
+
+#include "base/json.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+
+using namespace drawbridge;
+using translate::Verdict;
+
+namespace {
+
+constexpr std::string_view pod_spec =
+    R"({"containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":1}}}]})";
+constexpr std::string_view wrong_spec =
+    R"({"containers":[{"name":"main","resources":{"limits":{"nvidia.com/gpu":"0.5"}}}]})";
+
+cli::ObjectAnswer answer_to(const std::string& json, const cli::TranslateContext& context = {}) {
+    const auto document = base::parse_json(json);
+    REQUIRE(document);
+    return cli::translate_object(document->root(), cli::identify(document->root(), ""), context);
+}
+
+/// A gang of two pods, each with its own spec.
+std::string gang(std::string_view first, std::string_view second) {
+    std::string json =
+        R"({"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","spec":{"tasks":[)";
+    json.append(R"({"template":{"spec":)").append(first).append("}},");
+    json.append(R"({"template":{"spec":)").append(second).append("}}]}}");
+    return json;
+}
+
+}  // namespace
+
+TEST_CASE("an object is named by its name, else by the one that will be generated") {
+    const auto document = base::parse_json(
+        R"({"kind":"Pod","metadata":{"generateName":"train-","namespace":"team"}})");
+    const cli::Identity identity = cli::identify(document->root(), "other");
+    CHECK(identity.kind == "Pod");
+    CHECK(identity.name == "");
+    CHECK(identity.generate_name == "train-");
+    CHECK(identity.name_space == "team");
+    CHECK(cli::identify(base::JsonView(), "other").name_space == "other");
+}
+
+TEST_CASE("all pod templates of an object are translated, a template they share once") {
+    const cli::ObjectAnswer answer = answer_to(gang(pod_spec, pod_spec));
+    CHECK(answer.verdict == Verdict::translate);
+    CHECK(answer.templates.size() == 1);
+    bool first = false;
+    bool second = false;
+    for (const auto& operation : answer.patch.operations()) {
+        first = first || operation.path.starts_with("/spec/tasks/0/template/");
+        second = second || operation.path.starts_with("/spec/tasks/1/template/");
+    }
+    CHECK(first);
+    CHECK(second);
+}
+
+TEST_CASE("the worst pod template decides, and nothing is written of a denied object") {
+    const cli::ObjectAnswer answer = answer_to(gang(pod_spec, wrong_spec));
+    CHECK(answer.verdict == Verdict::deny);
+    CHECK(answer.patch.empty());
+    CHECK(answer.templates.empty());
+    REQUIRE_FALSE(answer.diagnostics.empty());
+    CHECK(answer.diagnostics.front().path ==
+          "/spec/tasks/1/template/spec/containers/0/resources/limits/nvidia.com~1gpu");
+}
+
+TEST_CASE("a legacy name in an unknown kind is reported with its place") {
+    const cli::ObjectAnswer answer = answer_to(
+        R"({"kind":"Odd","spec":{"a":[{"requests":{"nvidia.com/gpumem":5}}],"limits":3}})");
+    CHECK(answer.verdict == Verdict::leave);
+    REQUIRE(answer.diagnostics.size() == 1);
+    CHECK(answer.diagnostics.front().code == translate::Code::legacy_in_unknown_kind);
+    CHECK(answer.diagnostics.front().path == "/spec/a/0/requests/nvidia.com~1gpumem");
+    CHECK(answer_to(R"({"kind":"Odd","data":{"nvidia.com/gpu":"1"}})").diagnostics.empty());
+}
+
+TEST_CASE("the labels of the object's namespace count") {
+    cli::TranslateContext context;
+    context.namespace_labels["team"] = {{"hami.io/webhook", "ignore"}};
+    const std::string spec(pod_spec);
+    const std::string inside =
+        R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"team"},"spec":)" + spec + "}";
+    CHECK(answer_to(inside, context).verdict == Verdict::leave);
+    CHECK(answer_to(R"({"apiVersion":"v1","kind":"Pod","spec":)" + spec + "}", context).verdict ==
+          Verdict::translate);
+}
