@@ -9,6 +9,7 @@
 namespace drawbridge::kube::client {
 
 namespace asio = boost::asio;
+using base::ErrorKind;
 using base::Result;
 using std::chrono::steady_clock;
 
@@ -19,6 +20,14 @@ const ApiAnswer& answer_of(const ApiAnswer& answer) {
 }
 const ApiAnswer& answer_of(const OpenedStream& opened) {
     return opened.answer;
+}
+
+/// A failure on our side of the API server. What it is in detail (a token file that is not there)
+/// must not look like an answer of the server (a template that is not there).
+base::Error no_answer(std::string_view what, base::Error error) {
+    if (error.kind != ErrorKind::timed_out) error.kind = ErrorKind::unavailable;
+    error.message = fmt::format("{}: {}", what, error.message);
+    return error;
 }
 
 /// When to ask again an API server that asked us to wait: never, where it did not, or where the
@@ -44,13 +53,10 @@ asio::awaitable<Result<Answer>> RestClient::with_access(ApiCall call, Perform pe
     bool refresh = false;
     while (true) {
         auto access = co_await access_->get(refresh, call.deadline);
-        if (!access) co_return tl::unexpected(access.error());
+        if (!access) co_return tl::unexpected(no_answer(what, std::move(access.error())));
         call.access = std::move(*access);
         Result<Answer> result = co_await perform(call);
-        if (!result) {
-            result.error().message = fmt::format("{}: {}", what, result.error().message);
-            co_return result;
-        }
+        if (!result) co_return tl::unexpected(no_answer(what, std::move(result.error())));
         const ApiAnswer& answer = answer_of(*result);
         if (is_success(answer)) co_return result;
         if (answer.status == 401 && !refresh) {

@@ -1,5 +1,5 @@
 #pragma once
-// OpenSSL's view of an Access. Heavy to include; only for http_transport.cpp.
+// OpenSSL's view of an Access. Heavy to include; only for http_wire.cpp and http_transport.cpp.
 
 #include "base/result.hpp"
 #include "kube/client/api_transport.hpp"
@@ -8,6 +8,7 @@
 #include <boost/asio/ssl/stream_base.hpp>
 
 #include <memory>
+#include <string>
 
 namespace drawbridge::kube::client {
 

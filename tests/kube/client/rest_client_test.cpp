@@ -88,6 +88,24 @@ TEST_CASE("a failure of the connection is told with the call") {
     CHECK(failed.error().message == "GET /version: no answer in time");
 }
 
+TEST_CASE("credentials that cannot be read are no answer of the server") {
+    struct NoAccess final : AccessSource {
+        boost::asio::awaitable<base::Result<std::shared_ptr<const Access>>> get(
+            bool, std::chrono::steady_clock::time_point) override {
+            co_return base::fail(ErrorKind::not_found, "token: No such file");
+        }
+        void stop() override {}
+    };
+    boost::asio::io_context io;
+    Script script;
+    RestClient client(io.get_executor(), std::make_unique<ScriptedTransport>(script),
+                      std::make_unique<NoAccess>());
+    const auto failed = run(io, client.call({.target = "/x", .deadline = in_a_minute()}));
+    REQUIRE_FALSE(failed);
+    CHECK(failed.error().kind == ErrorKind::unavailable);
+    CHECK(script.calls.empty());
+}
+
 TEST_CASE("an answer that is no JSON is a failure of the server") {
     for (const char* const body : {"", "<html>", "{\"a\":1", "{\"a\":1,\"a\":2}"}) {
         CAPTURE(body);
