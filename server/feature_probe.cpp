@@ -24,7 +24,7 @@ constexpr int oldest_supported =
 constexpr std::chrono::seconds call_time(15);
 constexpr std::chrono::minutes usual_pause(10);
 constexpr std::chrono::minutes short_pause(1);   // while two minors answer
-constexpr std::chrono::seconds least_pause(10);  // however often `ask_soon` is called
+constexpr std::chrono::seconds least_pause(2);  // however often `ask_soon` is called
 
 kube::DeviceAlternative shared_part(std::string name, const translate::Target& target) {
     kube::DeviceAlternative part{.name = std::move(name), .device_class = target.device_class};

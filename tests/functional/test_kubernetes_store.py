@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import copy
 import http.client
 import json
 import os
@@ -126,8 +127,11 @@ def wait_until_listening(hook: webhook.Webhook) -> None:
     raise webhook.Failure(f"the webhook does not listen:\n{hook.log()}")
 
 
+FLEET = yaml.safe_load(webhook.FLEET.read_text())["items"]
+
+
 def slices() -> list[dict[str, Any]]:
-    return list(yaml.safe_load(webhook.FLEET.read_text())["items"])
+    return list(copy.deepcopy(FLEET))
 
 
 @pytest.fixture
@@ -175,10 +179,10 @@ def test_a_dry_run_writes_nothing_and_foretells_a_conflict(hook: Hook) -> None:
 
 def test_an_equal_template_of_someone_else_serves_though_written_otherwise(hook: Hook) -> None:
     name = hook.template_of(MEMORY, "one")
-    copy = hook.api.get(f"one/{name}")
-    assert "4Gi" in json.dumps(copy), "the API server has rewritten 4096Mi"
-    copy["metadata"] = {"namespace": "two", "name": name}
-    hook.api.put(fake_api.TEMPLATES, copy)
+    equal = hook.api.get(f"one/{name}")
+    assert "4Gi" in json.dumps(equal), "the API server has rewritten 4096Mi"
+    equal["metadata"] = {"namespace": "two", "name": name}
+    hook.api.put(fake_api.TEMPLATES, equal)
     assert hook.template_of(MEMORY, "two") == name
     assert hook.metric("exists") == 1
 
@@ -585,7 +589,7 @@ def test_it_ends_though_a_write_hangs(hook: Hook) -> None:
     release = threading.Event()
     hook.api.rule(is_write, Fault(hold=release), -1)
     with ThreadPoolExecutor(1) as pool:
-        pending = pool.submit(hook.send, MEMORY, "team", "5s")
+        pending = pool.submit(hook.send, MEMORY, "team", "1s")
         hook.api.wait_for(is_write)
         hook.hook.process.terminate()
         with contextlib.suppress(OSError, http.client.HTTPException):
