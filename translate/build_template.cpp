@@ -78,6 +78,11 @@ kube::DeviceAlternative Builder::alternative(std::int64_t mib) const {
     result.device_class = target_.device_class;
     result.selectors = placement_selectors();
     if (!target_.shares) return result;
+    if (shape_.memory.all && shape_.memory.mib > 0) {
+        result.selectors.push_back(
+            kube::CelSelectors(target_.driver)
+                .capacity_at_least(target_.memory_capacity, shape_.memory.mib * bytes_per_mib));
+    }
     const bool whole = shape_.is_whole_card() && !target_.slots_capacity.empty();
     if (whole) return result;  // the policy default of every capacity is the full value
     auto& capacity = result.capacity;
@@ -140,20 +145,9 @@ tl::expected<std::vector<kube::DeviceAlternative>, TemplateFault> Builder::sized
 }
 
 tl::expected<std::vector<kube::DeviceAlternative>, TemplateFault> Builder::alternatives() const {
-    if (mode_ != nullptr) {
-        if (shape_.memory.percent == 0) return std::vector{mode_alternative()};
-        return Fault({Code::fraction_unsupported,
-                      fmt::format("is a share of a card, and the device class {} hands out whole "
-                                  "devices",
-                                  mode_->device_class)});
-    }
-    if (!target_.shares && !shape_.is_whole_card()) {
-        return Fault({Code::fraction_unsupported,
-                      fmt::format("is a share of a card, and the profile {} hands out whole cards",
-                                  context_.settings.profile)});
-    }
+    if (mode_ != nullptr) return std::vector{mode_alternative()};
     if (shape_.memory.percent > 0) return sized_alternatives();
-    return std::vector{alternative(shape_.memory.mib)};
+    return std::vector{alternative(shape_.memory.all ? 0 : shape_.memory.mib)};
 }
 
 /// Whether one request of `count: N` gives N different devices, and is not dearer in freedom than N
@@ -229,6 +223,22 @@ tl::expected<kube::ClaimTemplate, TemplateFault> Builder::build() {
 }
 
 }  // namespace
+
+std::optional<TemplateFault> unsupported_share(const ClaimShape& shape,
+                                               const TemplateContext& context) {
+    if (const ModeTarget* mode = context.placement.mode) {
+        if (shape.memory.percent == 0) return std::nullopt;
+        return TemplateFault{
+            Code::fraction_unsupported,
+            fmt::format("is a share of a card, and the device class {} hands out whole devices",
+                        mode->device_class)};
+    }
+    if (context.settings.target.shares || shape.is_whole_card()) return std::nullopt;
+    return TemplateFault{
+        Code::fraction_unsupported,
+        fmt::format("is a share of a card, and the profile {} hands out whole cards",
+                    context.settings.profile)};
+}
 
 tl::expected<kube::ClaimTemplate, TemplateFault> build_template(const ClaimShape& shape,
                                                                 const TemplateContext& context) {

@@ -9,6 +9,7 @@
 #include "translate/settings.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct TemplateFault {
     Code code;
     std::string message;
 };
+
+/// Why the target cannot give what one container asks for; nothing if it can. To be asked of each
+/// container before shapes are joined, since a whole card beside it does not make a share possible.
+[[nodiscard]] std::optional<TemplateFault> unsupported_share(const ClaimShape& shape,
+                                                             const TemplateContext& context);
 
 /// A template named by its content, or what is in the way.
 [[nodiscard]] tl::expected<kube::ClaimTemplate, TemplateFault> build_template(

@@ -22,14 +22,14 @@ ClaimShape peak(const ClaimShape& left, const ClaimShape& right) {
     ClaimShape result = left;
     result.cores = std::max(left.cores, right.cores);
     result.memory.all = left.memory.all || right.memory.all;
-    result.memory.mib = result.memory.all ? 0 : std::max(left.memory.mib, right.memory.mib);
+    result.memory.mib = std::max(left.memory.mib, right.memory.mib);
     result.memory.percent =
         result.memory.all ? 0 : std::max(left.memory.percent, right.memory.percent);
     return result;
 }
 
 std::int64_t memory_on(const MemoryDemand& memory, std::int64_t size) {
-    if (memory.all) return size;
+    if (memory.all) return std::max(memory.mib, size);
     return std::max(memory.mib, size * memory.percent / 100);
 }
 

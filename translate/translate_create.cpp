@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace drawbridge::translate {
 
@@ -36,6 +37,7 @@ public:
 private:
     void find_requests();
     void read_requests();
+    void drop_faulty();
     void leave_plain_counts();
     void adjust_to_target(std::size_t index);
     [[nodiscard]] bool server_can();
@@ -65,6 +67,9 @@ private:
     Placement placement_;
     std::vector<std::optional<LegacyRequest>> requests_;  ///< one a container
     std::vector<std::optional<ClaimShape>> shapes_;       ///< one a container, only with a device
+    std::vector<bool> faulty_;  ///< one a container: its request is denied and means nothing
+    bool no_class_ =
+        false;  ///< for the mode that the pod asks for, so nothing can be said of its claims
     EntryNames names_;
     PodChange change_;
     Translation result_;
@@ -75,6 +80,7 @@ void Creation::find_requests() {
     change_.containers.resize(pod_.containers.size());
     requests_.resize(pod_.containers.size());
     shapes_.resize(pod_.containers.size());
+    faulty_.resize(pod_.containers.size());
     for (std::size_t index = 0; index < pod_.containers.size(); ++index) {
         change_.containers[index].strip = find_legacy(pod_.containers[index].json, names);
     }
@@ -83,15 +89,28 @@ void Creation::find_requests() {
 void Creation::read_requests() {
     for (std::size_t index = 0; index < pod_.containers.size(); ++index) {
         if (change_.containers[index].strip.empty()) continue;
-        requests_[index] =
-            read_legacy_request(pod_.containers[index], settings_, result_.diagnostics);
+        Diagnostics found;
+        requests_[index] = read_legacy_request(pod_.containers[index], settings_, found);
         if (requests_[index]->shape.count > 0) shapes_[index] = requests_[index]->shape;
+        faulty_[index] = denies(found);
+        std::ranges::move(found, std::back_inserter(result_.diagnostics));
     }
     if (!any_device()) return;
-    placement_ = read_placement(review_.pod, settings_, result_.diagnostics);
+    Diagnostics found;
+    placement_ = read_placement(review_.pod, settings_, found);
+    no_class_ = std::ranges::any_of(
+        found, [](const auto& problem) { return problem.code == Code::mode_unsupported; });
+    std::ranges::move(found, std::back_inserter(result_.diagnostics));
     leave_plain_counts();
     for (std::size_t index = 0; index < shapes_.size(); ++index) {
         if (shapes_[index]) adjust_to_target(index);
+    }
+}
+
+/// From here on only requests count that could be read.
+void Creation::drop_faulty() {
+    for (std::size_t index = 0; index < shapes_.size(); ++index) {
+        if (faulty_[index]) shapes_[index].reset();
     }
 }
 
@@ -236,6 +255,13 @@ void Creation::make_claims() {
         mebibytes.push_back(size >> 20U);
     const bool numa = placement_.one_numa_node && settings_.target.numa_attribute.empty();
     const TemplateContext context{settings_, placement_, sizes_, cluster_.minor};
+    for (std::size_t index = 0; index < shapes_.size(); ++index) {
+        if (!shapes_[index]) continue;
+        const auto fault = unsupported_share(*shapes_[index], context);
+        if (!fault) continue;
+        report_fault({*shapes_[index], index, {index}}, *fault);
+        shapes_[index].reset();
+    }
     bool several = false;
     struct BuiltShape {
         ClaimShape shape;
@@ -338,11 +364,12 @@ Translation Creation::run() {
             if (denies(result_.diagnostics)) result_.verdict = Verdict::deny;
             return std::move(result_);
         }
-        const bool readable = !denies(result_.diagnostics);
         check_isolation(pod_, settings_, result_.diagnostics);
         check_environment(pod_, shapes_, settings_, result_.diagnostics);
         check_bookkeeping(review_.pod, result_.diagnostics);
-        if (readable) make_claims();  // also where the pod is denied: all problems in one answer
+        // Also where the pod is denied already: one answer names all problems.
+        drop_faulty();
+        if (!no_class_) make_claims();
     }
     if (denies(result_.diagnostics)) {
         result_.templates.clear();
