@@ -75,16 +75,18 @@ void warn_unknown_kind(base::JsonView object, const Identity& identity,
     kube::PointerPath path;
     const auto names = translate::legacy_names(settings.resources);
     if (!find_legacy_name(object, {}, names, path)) return;
-    const bool argo = translate::api_group(object["apiVersion"].string_or("")) == "argoproj.io";
+    const bool is_argo = translate::api_group(object["apiVersion"].string_or("")) == "argoproj.io";
+    const std::string kind = identity.kind.empty() ? "document without kind" : identity.kind;
     translate::report(
         diagnostics, Code::legacy_in_unknown_kind, {path, {}, identity.kind, {}},
-        argo ? fmt::format(
-                   "a legacy GPU resource stands in a {}, which has no place for claims; its "
-                   "pods are translated by the webhook when they are created",
-                   identity.kind)
-             : fmt::format("a legacy GPU resource stands in a {}, a kind that is not known to hold "
-                           "pods",
-                           identity.kind.empty() ? "document without kind" : identity.kind));
+        is_argo ? fmt::format("a legacy GPU resource stands in a {}, whose templates have no place "
+                              "for claims",
+                              kind)
+                : fmt::format("a legacy GPU resource stands in a {}, a kind that is not known to "
+                              "hold pods",
+                              kind),
+        is_argo ? "Leave it as it is: the webhook translates the pods when Argo creates them."
+                : "");
 }
 
 }  // namespace

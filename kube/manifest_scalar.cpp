@@ -211,7 +211,7 @@ base::Result<Scalar> resolve_tagged(std::string_view tag, std::string_view text)
 }
 
 base::Result<std::string> key_text(const Scalar& scalar) {
-    const auto refuse = [](std::string what) {
+    const auto refuse = [](const std::string& what) {
         return base::fail(base::ErrorKind::invalid_input, what + "; write the key in quotes");
     };
     if (scalar.kind == ScalarKind::null) return refuse("a key cannot be null");

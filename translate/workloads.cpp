@@ -20,9 +20,11 @@ const std::vector<WorkloadKind>& table() {
         {"batch", "CronJob", {"/spec/jobTemplate/spec/template"}},
         {"batch", "Job", {"/spec/template"}},
         {"batch.volcano.sh", "Job", {"/spec/tasks/*/template"}},
+        {"flow.volcano.sh", "JobTemplate", {"/spec/tasks/*/template"}},
         {"jobset.x-k8s.io", "JobSet", {"/spec/replicatedJobs/*/template/spec/template"}},
         {"kubeflow.org", "JAXJob", {"/spec/jaxReplicaSpecs/*/template"}},
         {"kubeflow.org", "MPIJob", {"/spec/mpiReplicaSpecs/*/template"}},
+        {"kubeflow.org", "Notebook", {"/spec/template"}},
         {"kubeflow.org", "PaddleJob", {"/spec/paddleReplicaSpecs/*/template"}},
         {"kubeflow.org", "PyTorchJob", {"/spec/pytorchReplicaSpecs/*/template"}},
         {"kubeflow.org", "TFJob", {"/spec/tfReplicaSpecs/*/template"}},
@@ -43,6 +45,12 @@ const std::vector<WorkloadKind>& table() {
          {"/spec/rayClusterConfig/headGroupSpec/template",
           "/spec/rayClusterConfig/workerGroupSpecs/*/template"}},
         {"serving.knative.dev", "Service", {"/spec/template"}},
+        {"trainer.kubeflow.org",
+         "ClusterTrainingRuntime",
+         {"/spec/template/spec/replicatedJobs/*/template/spec/template"}},
+        {"trainer.kubeflow.org",
+         "TrainingRuntime",
+         {"/spec/template/spec/replicatedJobs/*/template/spec/template"}},
     };
     return kinds;
 }

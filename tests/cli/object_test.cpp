@@ -79,6 +79,16 @@ TEST_CASE("a legacy name in an unknown kind is reported with its place") {
     CHECK(answer_to(R"({"kind":"Odd","data":{"nvidia.com/gpu":"1"}})").diagnostics.empty());
 }
 
+TEST_CASE("an Argo template has no place for claims, which the warning says") {
+    const cli::ObjectAnswer answer =
+        answer_to(R"({"apiVersion":"argoproj.io/v1alpha1","kind":"Workflow","spec":{"templates":[)"
+                  R"({"container":{"resources":{"limits":{"nvidia.com/gpu":1}}}}]}})");
+    REQUIRE(answer.diagnostics.size() == 1);
+    CHECK(answer.diagnostics.front().path ==
+          "/spec/templates/0/container/resources/limits/nvidia.com~1gpu");
+    CHECK(answer.diagnostics.front().fix.find("Argo") != std::string::npos);
+}
+
 TEST_CASE("the labels of the object's namespace count") {
     cli::TranslateContext context;
     context.namespace_labels["team"] = {{"hami.io/webhook", "ignore"}};

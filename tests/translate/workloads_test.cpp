@@ -38,6 +38,11 @@ TEST_CASE("pod templates are found where each kind keeps them") {
                        "pytorchReplicaSpecs":{"Master":{"template":{}},"a/b":{"template":{}}}}})") ==
           Paths{"/spec/pytorchReplicaSpecs/Master/template",
                 "/spec/pytorchReplicaSpecs/a~1b/template"});
+    CHECK(
+        paths_of(R"({"apiVersion":"trainer.kubeflow.org/v1alpha1","kind":"TrainingRuntime","spec":{
+                       "template":{"spec":{"replicatedJobs":[
+                       {"template":{"spec":{"template":{}}}}]}}}})") ==
+        Paths{"/spec/template/spec/replicatedJobs/0/template/spec/template"});
 }
 
 TEST_CASE("a kind is known by its group, and what is not there is not found") {
