@@ -1,6 +1,8 @@
 #pragma once
 // Reading and writing JSON of foreign origin, within limits; the only door to RapidJSON.
 
+#include "base/result.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,8 +10,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "base/result.hpp"
 
 namespace drawbridge::base {
 
@@ -23,8 +23,8 @@ enum class JsonKind { missing, null, boolean, number, string, array, object };
 
 struct JsonMember;
 
-/// A place in a parsed document; cheap to copy, valid as long as its `JsonDocument`. A place that does not exist is a
-/// view too (`missing`), so that look-ups chain without checks.
+/// A place in a parsed document; cheap to copy, valid as long as its `JsonDocument`. A place that
+/// does not exist is a view too (`missing`), so that look-ups chain without checks.
 class JsonView {
 public:
     JsonView() = default;
@@ -54,10 +54,12 @@ public:
     /// Only a number without fraction that fits.
     [[nodiscard]] std::optional<std::int64_t> as_int() const;
     [[nodiscard]] std::string_view string_or(std::string_view fallback) const;
-    /// A string as it is; a number as Kubernetes' clients would write it (Go's shortest form); nullopt for the rest.
+    /// A string as it is; a number as Kubernetes' clients would write it (Go's shortest form);
+    /// nullopt for the rest.
     [[nodiscard]] std::optional<std::string> scalar_text() const;
 
-    /// This place as compact JSON text. Numbers that fit neither 64-bit integer nor double exactly may change form.
+    /// This place as compact JSON text. Numbers that fit neither 64-bit integer nor double exactly
+    /// may change form.
     [[nodiscard]] std::string to_json() const;
 
 private:
@@ -85,14 +87,15 @@ private:
     std::unique_ptr<State> state_;
 };
 
-/// Parses one JSON value (RFC 8259). Refused, each with the place: over the limits, invalid UTF-8, duplicate member
-/// names, anything behind the value but white space.
+/// Parses one JSON value (RFC 8259). Refused, each with the place: over the limits, invalid UTF-8,
+/// duplicate member names, anything behind the value but white space.
 [[nodiscard]] Result<JsonDocument> parse_json(std::string text, const JsonLimits& limits = {});
 
 /// Whether two places hold the same value, whatever the order of members.
 [[nodiscard]] bool same_value(JsonView left, JsonView right);
 
-/// Writes compact JSON into one string. The caller keeps the order of calls right; a wrong order is our own mistake.
+/// Writes compact JSON into one string. The caller keeps the order of calls right; a wrong order is
+/// our own mistake.
 class JsonWriter {
 public:
     JsonWriter& begin_object();

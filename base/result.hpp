@@ -9,7 +9,15 @@
 namespace drawbridge::base {
 
 /// What kind of failure; decides the HTTP status and whether trying again can help.
-enum class ErrorKind { invalid_input, not_found, conflict, forbidden, unavailable, timed_out, internal };
+enum class ErrorKind {
+    invalid_input,
+    not_found,
+    conflict,
+    forbidden,
+    unavailable,
+    timed_out,
+    internal
+};
 
 /// One failure: what was found, what is allowed, and where.
 struct Error {

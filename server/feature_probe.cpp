@@ -23,7 +23,7 @@ constexpr int oldest_supported =
     35;  // 1.34 takes the objects and schedules them wrongly (dra.md 3.3)
 constexpr std::chrono::seconds call_time(15);
 constexpr std::chrono::minutes usual_pause(10);
-constexpr std::chrono::minutes short_pause(1);   // while two minors answer
+constexpr std::chrono::minutes short_pause(1);  // while two minors answer
 constexpr std::chrono::seconds least_pause(2);  // however often `ask_soon` is called
 
 kube::DeviceAlternative shared_part(std::string name, const translate::Target& target) {
