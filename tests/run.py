@@ -220,17 +220,6 @@ def part_asan() -> Count:
         program="build/asan/bin/drawbridge")  # fmt: skip
 
 
-def part_tsan() -> Count:
-    """What has threads, under ThreadSanitizer."""
-    build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "drawbridge")
-    return ctest("tsan", "-R", "^(base|kube/client|certs|server)$")
-
-
-def part_fuzz() -> Count:
-    """Every fuzzer for ten seconds."""
-    return fuzz(10)
-
-
 def part_self() -> Count:
     """The counting of this script itself."""
     return pytest("self: how tests are counted", "tests/test_run.py", jobs="0")
@@ -243,12 +232,16 @@ PARTS: dict[str, Callable[[], Count]] = {
     "cases": part_cases,
     "functional": part_functional,
     "asan": part_asan,
-    "tsan": part_tsan,
-    "fuzz": part_fuzz,
 }
 
 
 # ---------------------------------------------------------------------------------------------------- long forms
+
+
+def long_tsan() -> Count:
+    """What has threads, under ThreadSanitizer."""
+    build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "drawbridge")
+    return ctest("tsan", "-R", "^(base|kube/client|certs|server)$")
 
 
 def long_differential() -> Count:
@@ -269,6 +262,7 @@ def long_fuzz() -> Count:
 
 
 LONG: dict[str, Callable[[], Count]] = {
+    "tsan": long_tsan,
     "differential": long_differential,
     "functional": long_functional,
     "fuzz": long_fuzz,
