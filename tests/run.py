@@ -211,15 +211,6 @@ def part_functional() -> Count:
     return pytest("functional tests", "tests/functional", "-m", "not long")
 
 
-def part_asan() -> Count:
-    """Unit tests, examples and reviews under AddressSanitizer and UBSan."""
-    build("asan", *UNIT_TESTS, "drawbridge")
-    count = ctest("asan", "-E", "layering", DRAWBRIDGE_DIFFERENTIAL_PODS="10000")
-    return count + pytest(
-        "asan: functional tests", "tests/functional/test_examples.py", "tests/functional/test_reviews_equal.py",
-        program="build/asan/bin/drawbridge")  # fmt: skip
-
-
 def part_self() -> Count:
     """The counting of this script itself."""
     return pytest("self: how tests are counted", "tests/test_run.py", jobs="0")
@@ -231,11 +222,19 @@ PARTS: dict[str, Callable[[], Count]] = {
     "unit": part_unit,
     "cases": part_cases,
     "functional": part_functional,
-    "asan": part_asan,
 }
 
 
 # ---------------------------------------------------------------------------------------------------- long forms
+
+
+def long_asan() -> Count:
+    """Unit tests, examples and reviews under AddressSanitizer and UBSan."""
+    build("asan", *UNIT_TESTS, "drawbridge")
+    count = ctest("asan", "-E", "layering", DRAWBRIDGE_DIFFERENTIAL_PODS="10000")
+    return count + pytest(
+        "asan: functional tests", "tests/functional/test_examples.py", "tests/functional/test_reviews_equal.py",
+        program="build/asan/bin/drawbridge")  # fmt: skip
 
 
 def long_tsan() -> Count:
@@ -262,6 +261,7 @@ def long_fuzz() -> Count:
 
 
 LONG: dict[str, Callable[[], Count]] = {
+    "asan": long_asan,
     "tsan": long_tsan,
     "differential": long_differential,
     "functional": long_functional,
