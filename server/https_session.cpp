@@ -173,6 +173,7 @@ awaitable<HttpAnswer> Session::answer(Parser& parser) {
                          .target = view(message.target()),
                          .content_type = view(message[http::field::content_type])});
     if (auto* const misrouted = std::get_if<HttpAnswer>(&routed)) co_return std::move(*misrouted);
+    const auto answer_by = std::chrono::steady_clock::now() + std::get<ReviewRoute>(routed).time;
     deadline_.limit(parts_.times.body);
     const bool allowed = co_await allow_body(parser);
     if (!allowed) co_return failure(417, "only 100-continue can be expected");
@@ -180,8 +181,7 @@ awaitable<HttpAnswer> Session::answer(Parser& parser) {
     auto refused = co_await read_body(parser, share);
     if (refused) co_return std::move(*refused);
     deadline_.none();  // the endpoint bounds its own calls
-    co_return co_await parts_.endpoint.handle(std::move(parser.get().body()),
-                                              std::get<ReviewRoute>(routed).time);
+    co_return co_await parts_.endpoint.handle(std::move(parser.get().body()), answer_by);
 }
 
 awaitable<Session::Next> Session::serve_one() {

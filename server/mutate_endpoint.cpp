@@ -70,11 +70,10 @@ HttpAnswer MutateEndpoint::refuse(Failure failure, Time began) {
     return std::move(failure.answer);
 }
 
-boost::asio::awaitable<HttpAnswer> MutateEndpoint::handle(std::string body,
-                                                          std::chrono::nanoseconds time) {
+boost::asio::awaitable<HttpAnswer> MutateEndpoint::handle(std::string body, Time deadline) {
     const Time began = now();
     try {
-        co_return co_await answer(std::move(body), began, began + time);
+        co_return co_await answer(std::move(body), began, deadline);
     } catch (const std::exception& error) {
         base::log_event(base::Level::error, "review", {{"reason", error.what()}});
         co_return refuse({ReviewFailure::internal, failure(500, "an internal error")}, began);

@@ -36,14 +36,13 @@ class MutateEndpoint {
 public:
     explicit MutateEndpoint(ReviewParts parts) : parts_(std::move(parts)) {}
 
-    /// Answers one review; calls of our own take at most `time`. Only a 200 holds an
-    /// AdmissionReview: with any other status the failurePolicy decides.
-    [[nodiscard]] boost::asio::awaitable<HttpAnswer> handle(std::string body,
-                                                            std::chrono::nanoseconds time);
-
-private:
     using Time = std::chrono::steady_clock::time_point;
 
+    /// Answers one review; calls of our own end by `deadline`. Only a 200 holds an AdmissionReview:
+    /// with any other status the failurePolicy decides.
+    [[nodiscard]] boost::asio::awaitable<HttpAnswer> handle(std::string body, Time deadline);
+
+private:
     /// Why there is no answer to a review.
     struct Failure {
         ReviewFailure what;

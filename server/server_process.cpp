@@ -203,7 +203,13 @@ std::vector<std::string> ServerProcess::not_ready() const {
 }
 
 std::vector<std::string> ServerProcess::remarks() const {
-    if (!backend_) return {"templates are kept in memory"};
+    if (!backend_) {
+        std::vector<std::string> told = {"templates are kept in memory"};
+        if (cluster_.current()->features == translate::Features::too_old) {
+            told.emplace_back("no pod is translated: Kubernetes before 1.35 cannot share devices");
+        }
+        return told;
+    }
     std::string features = backend_->feature_text();
     if (features.empty()) return {};
     return {std::move(features)};

@@ -71,7 +71,8 @@ struct Fixture {
             REQUIRE_FALSE(failure);
             answer = std::move(given);
         };
-        boost::asio::co_spawn(io, endpoint.handle(std::move(body), time), std::move(done));
+        const auto deadline = std::chrono::steady_clock::now() + time;
+        boost::asio::co_spawn(io, endpoint.handle(std::move(body), deadline), std::move(done));
         io.run();
         REQUIRE(answer.has_value());
         return *answer;
