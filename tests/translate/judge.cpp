@@ -12,8 +12,6 @@ using translate::Cluster;
 using translate::Settings;
 using translate::Verdict;
 
-constexpr std::int64_t mib = 1 << 20;
-
 /// Plain containers of limits or requests without our names and without what is empty.
 void drop(json& holder, const char* key) {
     if (holder.contains(key) && (holder[key].is_null() || holder[key].empty())) holder.erase(key);
