@@ -1,9 +1,9 @@
 #pragma once
 // What this process knows of the cluster, swapped as a whole under its readers.
 
+#include "server/snapshot.hpp"
 #include "translate/translate.hpp"
 
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -13,17 +13,17 @@ namespace drawbridge::server {
 class ClusterHolder {
 public:
     explicit ClusterHolder(translate::Cluster cluster)
-        : current_(std::make_shared<const translate::Cluster>(std::move(cluster))) {}
+        : snapshot_(std::make_shared<const translate::Cluster>(std::move(cluster))) {}
 
     [[nodiscard]] std::shared_ptr<const translate::Cluster> current() const {
-        return current_.load();
+        return snapshot_.current();
     }
     void replace(translate::Cluster cluster) {
-        current_.store(std::make_shared<const translate::Cluster>(std::move(cluster)));
+        snapshot_.replace(std::make_shared<const translate::Cluster>(std::move(cluster)));
     }
 
 private:
-    std::atomic<std::shared_ptr<const translate::Cluster>> current_;
+    Snapshot<const translate::Cluster> snapshot_;
 };
 
 }  // namespace drawbridge::server

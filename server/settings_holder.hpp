@@ -1,9 +1,9 @@
 #pragma once
 // The settings in effect, swapped as a whole under their readers.
 
+#include "server/snapshot.hpp"
 #include "translate/settings.hpp"
 
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -14,14 +14,14 @@ namespace drawbridge::server {
 class SettingsHolder {
 public:
     [[nodiscard]] std::shared_ptr<const translate::Settings> current() const {
-        return current_.load();
+        return snapshot_.current();
     }
     void replace(translate::Settings settings) {
-        current_.store(std::make_shared<const translate::Settings>(std::move(settings)));
+        snapshot_.replace(std::make_shared<const translate::Settings>(std::move(settings)));
     }
 
 private:
-    std::atomic<std::shared_ptr<const translate::Settings>> current_;
+    Snapshot<const translate::Settings> snapshot_;
 };
 
 }  // namespace drawbridge::server

@@ -2,11 +2,10 @@
 // The certificate and key that connections are served with, swapped as a whole.
 
 #include "base/result.hpp"
+#include "server/snapshot.hpp"
 
 #include <memory>
-#include <mutex>
 #include <string_view>
-#include <utility>
 
 struct ssl_ctx_st;  // OpenSSL's SSL_CTX
 
@@ -22,22 +21,7 @@ using TlsIdentity = std::shared_ptr<ssl_ctx_st>;
                                                           std::string_view key,
                                                           std::string_view client_ca);
 
-/// Holds the current identity; null until a usable pair was found. Any thread may read or replace
-/// it.
-class TlsIdentityHolder {
-public:
-    [[nodiscard]] TlsIdentity current() const {
-        const std::lock_guard lock(mutex_);
-        return identity_;
-    }
-    void replace(TlsIdentity identity) {
-        const std::lock_guard lock(mutex_);
-        identity_.swap(identity);
-    }
-
-private:
-    mutable std::mutex mutex_;
-    TlsIdentity identity_;
-};
+/// The current identity; null until a usable pair was found.
+using TlsIdentityHolder = Snapshot<ssl_ctx_st>;
 
 }  // namespace drawbridge::server
