@@ -86,7 +86,7 @@ base::Result<std::vector<std::int64_t>> parse_memory_sizes(std::string_view text
         rest.remove_prefix(comma + 1);
     }
     std::ranges::sort(sizes);
-    sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
 }
 

@@ -31,7 +31,7 @@ std::vector<std::string> split(std::string_view text) {
 
 void sort_unique(std::vector<std::string>& items) {
     std::ranges::sort(items);
-    items.erase(std::ranges::unique(items).begin(), items.end());
+    items.erase(std::unique(items.begin(), items.end()), items.end());
 }
 
 void to_upper(std::string& text) {
