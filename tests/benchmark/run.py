@@ -48,7 +48,8 @@ class Row:
     def line(self) -> str:
         limit = "" if self.limit is None else f"≤ {self.limit:g} {self.unit}".strip()
         verdict = "" if self.limit is None else ("reached" if self.value <= self.limit else "**missed**")
-        return f"| {self.what} | {self.value:.3g} {self.unit} | {limit} | {verdict} |".replace("  ", " ")
+        value = f"{self.value:,.0f}" if self.value >= 1000 else f"{self.value:.3g}"
+        return f"| {self.what} | {value} {self.unit} | {limit} | {verdict} |".replace("  ", " ")
 
 
 # ---------------------------------------------------------------------------------------------------- servers
@@ -267,9 +268,8 @@ def write_report(sections: dict[str, list[Row]]) -> None:
     ]  # fmt: skip
     for title, rows in sections.items():
         lines += [f"## {title}", "", "| What | Measured | Figure | |", "|---|---|---|---|", *(row.line() for row in rows), ""]
-    if (ROOT / "docs" / "performance_notes.md").exists():
-        lines.append((ROOT / "docs" / "performance_notes.md").read_text())
-    REPORT.write_text("\n".join(lines), encoding="utf-8")
+    notes = (Path(__file__).parent / "notes.md").read_text(encoding="utf-8")
+    REPORT.write_text("\n".join([*lines, notes]), encoding="utf-8")
 
 
 def main() -> int:
