@@ -1,10 +1,13 @@
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 namespace drawbridge::base {
 namespace {
@@ -100,6 +103,26 @@ void append_go_number(std::string& out, double value) {
         out.append(digits, 0, whole);
         if (digits.size() > whole) out.append(1, '.').append(digits, whole);
     }
+}
+
+bool is_go_true(std::string_view text) {
+    constexpr std::array words = {"1", "t", "T", "true", "TRUE", "True"};
+    return std::ranges::find(words, text) != words.end();
+}
+
+std::size_t edit_distance(std::string_view left, std::string_view right) {
+    std::vector<std::size_t> row(right.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < left.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (std::size_t j = 0; j < right.size(); ++j) {
+            const std::size_t replaced = diagonal + (left[i] == right[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+        }
+    }
+    return row.back();
 }
 
 }  // namespace drawbridge::base

@@ -1,5 +1,5 @@
 #pragma once
-// UTF-8 and number texts: what the JSON reader and writer share.
+// Texts: UTF-8, numbers and booleans as Go writes and reads them, and how near two names are.
 
 #include <cstddef>
 #include <string>
@@ -22,5 +22,12 @@ namespace drawbridge::base {
 /// the same number, an exponent only below 1e-6 and from 1e21 on (`1e-7`, `1e+21`). `value` is
 /// finite.
 void append_go_number(std::string& out, double value);
+
+/// Whether Go's strconv.ParseBool reads the text as true.
+[[nodiscard]] bool is_go_true(std::string_view text);
+
+/// How many letters must be changed, added or removed to make one text of the other (Levenshtein).
+/// Takes the product of the sizes in time: bound foreign text before.
+[[nodiscard]] std::size_t edit_distance(std::string_view left, std::string_view right);
 
 }  // namespace drawbridge::base

@@ -1,11 +1,11 @@
 #include "cli/explain.hpp"
 
+#include "base/text.hpp"
 #include "translate/code.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 namespace drawbridge::cli {
@@ -29,28 +29,12 @@ std::string_view http_answer(const CodeInfo& code) {
     return code.reason == translate::Reason::invalid ? "422 Invalid" : "403 Forbidden";
 }
 
-/// Edits that turn one text into the other.
-std::size_t distance(std::string_view left, std::string_view right) {
-    std::vector<std::size_t> row(right.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 1; i <= left.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= right.size(); ++j) {
-            const std::size_t replaced = diagonal + (left[i - 1] == right[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-        }
-    }
-    return row.back();
-}
-
 std::string nearest(std::string_view name) {
     std::vector<const CodeInfo*> codes;
     for (const CodeInfo& code : translate::all_codes())
         codes.push_back(&code);
-    std::ranges::stable_sort(codes, {},
-                             [&](const CodeInfo* code) { return distance(code->name, name); });
+    std::ranges::stable_sort(
+        codes, {}, [&](const CodeInfo* code) { return base::edit_distance(code->name, name); });
     return fmt::format("{}, {} or {}", codes[0]->name, codes[1]->name, codes[2]->name);
 }
 

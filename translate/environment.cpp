@@ -1,5 +1,7 @@
 #include "translate/environment.hpp"
 
+#include "base/text.hpp"
+
 namespace drawbridge::translate {
 
 namespace {
@@ -31,9 +33,7 @@ std::vector<std::pair<std::string, std::string>> environment_of(const ClaimShape
 
 VariableFate fate_of(std::string_view name, std::string_view value, const Settings& settings) {
     if (name == "CUDA_DISABLE_CONTROL") {
-        const bool on = value == "1" || value == "t" || value == "T" || value == "true" ||
-                        value == "TRUE" || value == "True";
-        return on ? VariableFate::control_disabled : VariableFate::kept;
+        return base::is_go_true(value) ? VariableFate::control_disabled : VariableFate::kept;
     }
     if (name == visible_devices) {
         const bool harmless = value == "none" || value == "void";

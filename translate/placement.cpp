@@ -1,11 +1,11 @@
 #include "translate/placement.hpp"
 
+#include "base/text.hpp"
 #include "translate/notes.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace drawbridge::translate {
 
@@ -38,12 +38,6 @@ void to_upper(std::string& text) {
     for (char& letter : text) {
         if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
     }
-}
-
-/// The spellings that Go's strconv.ParseBool takes for true.
-bool is_true(std::string_view text) {
-    constexpr std::array words = {"1", "t", "T", "true", "TRUE", "True"};
-    return std::ranges::find(words, text) != words.end();
 }
 
 class Reader {
@@ -136,7 +130,7 @@ Placement Reader::read() {
     }
     placement.use_uuids = list(names.use_uuid, true);
     placement.nouse_uuids = list(names.nouse_uuid, false);
-    placement.one_numa_node = is_true(text(names.numa_bind).value_or(""));
+    placement.one_numa_node = base::is_go_true(text(names.numa_bind).value_or(""));
     read_mode(placement);
     read_policies(placement);
     return placement;

@@ -1,33 +1,17 @@
 #include "translate/settings_problems.hpp"
 
 #include "base/json.hpp"
+#include "base/text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace drawbridge::translate {
 namespace {
 
 constexpr std::size_t max_shown = 80;
 constexpr std::size_t max_lines = 100;
-
-/// How many letters must be changed, added or removed to make one text of the other (Levenshtein).
-std::size_t edit_distance(std::string_view left, std::string_view right) {
-    std::vector<std::size_t> row(right.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 0; i < left.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (std::size_t j = 0; j < right.size(); ++j) {
-            const std::size_t replaced = diagonal + (left[i] == right[j] ? 0 : 1);
-            diagonal = row[j + 1];
-            row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-        }
-    }
-    return row.back();
-}
 
 /// Letters and digits in lower case, so that `memory_sizes` and `MemorySizes` are near
 /// `memorySizes`.
@@ -50,7 +34,7 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
     std::string_view best;
     std::size_t best_distance = std::max<std::size_t>(1, wanted.size() / 3) + 1;
     for (const auto candidate : known) {
-        const std::size_t distance = edit_distance(wanted, folded(candidate));
+        const std::size_t distance = base::edit_distance(wanted, folded(candidate));
         if (distance < best_distance) {
             best = candidate;
             best_distance = distance;

@@ -58,5 +58,22 @@ TEST_CASE("the first byte that no JSON holds is found at any offset") {
     CHECK(find_no_json(std::string_view("\0", 1)) == 0);
 }
 
+TEST_CASE("booleans are read as Go reads them") {
+    for (const char* text : {"1", "t", "T", "true", "TRUE", "True"})
+        CHECK(is_go_true(text));
+    for (const char* text : {"", "0", "false", "yes", "tRUE", " true", "true "}) {
+        CHECK_FALSE(is_go_true(text));
+    }
+}
+
+TEST_CASE("the edit distance counts changed, added and removed letters") {
+    CHECK(edit_distance("", "") == 0);
+    CHECK(edit_distance("", "abc") == 3);
+    CHECK(edit_distance("abc", "") == 3);
+    CHECK(edit_distance("memory", "memory") == 0);
+    CHECK(edit_distance("kitten", "sitting") == 3);
+    CHECK(edit_distance("sitting", "kitten") == 3);
+}
+
 }  // namespace
 }  // namespace drawbridge::base
