@@ -3,8 +3,6 @@
 #include "base/log.hpp"
 #include "server/review_log.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <exception>
 
@@ -25,20 +23,6 @@ void deny(Translation& translation, translate::Diagnostic diagnostic) {
     translation.patch = {};
     translation.templates.clear();
     translation.diagnostics.insert(translation.diagnostics.begin(), std::move(diagnostic));
-}
-
-translate::Diagnostic conflict(std::string name) {
-    const auto& about = translate::info(translate::Code::template_conflict);
-    std::string message = fmt::format(
-        "the ResourceClaimTemplate {} exists in the namespace with other content", name);
-    return {.severity = translate::Severity::denied,
-            .code = translate::Code::template_conflict,
-            .path = "/spec/resourceClaims",
-            .container = {},
-            .resource = "resourceClaimTemplateName",
-            .value = std::move(name),
-            .message = std::move(message),
-            .fix = std::string(about.fix)};
 }
 
 ReviewFailure kind_of(const base::Error& error) {
@@ -121,9 +105,7 @@ MutateEndpoint::Outcome<Translation> MutateEndpoint::translate(
     translate::PodReview pod;
     pod.pod = review.pod;
     pod.old_pod = review.old_pod;
-    // A review carries no labels of the namespace; this one every API server sets, and opt-outs may
-    // name it.
-    pod.namespace_labels = {{"kubernetes.io/metadata.name", std::string(review.name_space)}};
+    pod.name_space = review.name_space;
     pod.operation =
         review.operation == "UPDATE" ? translate::Operation::update : translate::Operation::create;
     Translation translation = translate_pod(pod, *settings, *cluster);
@@ -167,7 +149,7 @@ boost::asio::awaitable<base::Result<void>> MutateEndpoint::provide_templates(
         done = co_await parts_.store.ensure(call, translation.templates);
     }
     if (!done && done.error().kind == base::ErrorKind::conflict) {
-        deny(translation, conflict(done.error().path));
+        deny(translation, translate::conflicting_template(done.error().path));
         co_return base::Result<void>{};
     }
     co_return done;

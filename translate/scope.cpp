@@ -6,18 +6,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace drawbridge::translate {
 
 namespace {
 
-bool opted_out(base::JsonView pod, const Settings& settings,
-               const std::map<std::string, std::string>& namespace_labels, Subject& subject) {
+/// A label of the pod's namespace. The one that holds the name is set by every API server.
+std::optional<std::string_view> namespace_label(const PodReview& review, const std::string& label) {
+    if (label == "kubernetes.io/metadata.name" && !review.name_space.empty()) {
+        return review.name_space;
+    }
+    const auto found = review.namespace_labels.find(label);
+    if (found == review.namespace_labels.end()) return std::nullopt;
+    return found->second;
+}
+
+bool opted_out(const PodReview& review, const Settings& settings, Subject& subject) {
     for (const auto& [label, value] : settings.policy.opt_out_labels) {
-        const auto own = pod["metadata"]["labels"][label].as_string();
-        const auto outer = namespace_labels.find(label);
-        const bool by_pod = own && *own == value;
-        if (!by_pod && (outer == namespace_labels.end() || outer->second != value)) continue;
+        const bool by_pod = review.pod["metadata"]["labels"][label].as_string() == value;
+        if (!by_pod && namespace_label(review, label) != value) continue;
         subject = {kube::PointerPath() / "metadata", {}, label, value};
         if (by_pod) subject.path = subject.path / "labels" / label;
         return true;
@@ -34,11 +42,11 @@ bool is_foreign(std::string_view scheduler, const Policy& policy) {
 
 }  // namespace
 
-Scope scope_of(base::JsonView pod, const Settings& settings,
-               const std::map<std::string, std::string>& namespace_labels, bool asks,
+Scope scope_of(const PodReview& review, const Settings& settings, bool asks,
                Diagnostics& diagnostics) {
+    const base::JsonView pod = review.pod;
     if (!annotations_of(pod)["kubernetes.io/config.mirror"].is_missing()) return Scope::theirs;
-    if (Subject subject; opted_out(pod, settings, namespace_labels, subject)) {
+    if (Subject subject; opted_out(review, settings, subject)) {
         if (asks) {
             std::string message = fmt::format("label {}: {} keeps the webhook away from this pod",
                                               subject.resource, subject.value);

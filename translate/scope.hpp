@@ -4,8 +4,8 @@
 #include "translate/diagnostic.hpp"
 #include "translate/pod_view.hpp"
 #include "translate/settings.hpp"
+#include "translate/translate.hpp"
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +20,7 @@ enum class Scope {
 
 /// Decides by labels of pod and namespace, scheduler name and the mirror annotation. The reason is
 /// only worth a note where the pod asks for something (`asks`).
-[[nodiscard]] Scope scope_of(base::JsonView pod, const Settings& settings,
-                             const std::map<std::string, std::string>& namespace_labels, bool asks,
+[[nodiscard]] Scope scope_of(const PodReview& review, const Settings& settings, bool asks,
                              Diagnostics& diagnostics);
 
 /// An entry of `spec.resourceClaims` that names a template of ours.

@@ -10,6 +10,20 @@
 
 namespace drawbridge::translate {
 
+namespace {
+
+Diagnostic about_template(Code code, std::string field, std::string_view name,
+                          std::string message) {
+    Diagnostics diagnostics;
+    report(
+        diagnostics, code,
+        {kube::PointerPath() / "spec" / "resourceClaims", {}, std::move(field), std::string(name)},
+        std::move(message));
+    return std::move(diagnostics.front());
+}
+
+}  // namespace
+
 std::string_view name(Verdict verdict) {
     switch (verdict) {
         case Verdict::leave:
@@ -32,12 +46,15 @@ Translation translate_pod(const PodReview& review, const Settings& settings,
 }
 
 Diagnostic missing_template(std::string_view name) {
-    Diagnostics diagnostics;
-    report(
-        diagnostics, Code::template_missing,
-        {kube::PointerPath() / "spec" / "resourceClaims", {}, "resourceClaims", std::string(name)},
-        fmt::format("the pod names template {}, which does not exist", name));
-    return std::move(diagnostics.front());
+    return about_template(Code::template_missing, "resourceClaims", name,
+                          fmt::format("the pod names template {}, which does not exist", name));
+}
+
+Diagnostic conflicting_template(std::string_view name) {
+    return about_template(
+        Code::template_conflict, "resourceClaimTemplateName", name,
+        fmt::format("the ResourceClaimTemplate {} exists in the namespace with other content",
+                    name));
 }
 
 }  // namespace drawbridge::translate

@@ -16,6 +16,7 @@
 
 namespace drawbridge::translate {
 
+/// In the order of weight: of several pods in one object the last counts.
 enum class Verdict { leave, translate, deny };
 [[nodiscard]] std::string_view name(Verdict verdict);
 
@@ -41,7 +42,8 @@ struct PodReview {
     base::JsonView pod;
     base::JsonView old_pod;  ///< missing on create
     Operation operation = Operation::create;
-    std::map<std::string, std::string> namespace_labels;  ///< as far as the caller knows them
+    std::map<std::string, std::string> namespace_labels = {};  ///< as far as the caller knows them
+    std::string_view name_space = {};                          ///< empty: not known
 };
 
 /// The answer to one pod.
@@ -71,5 +73,8 @@ struct Translation {
 
 /// The diagnostic for a referenced template that does not exist and cannot be restored.
 [[nodiscard]] Diagnostic missing_template(std::string_view name);
+
+/// The diagnostic for a template that is needed and exists with other content.
+[[nodiscard]] Diagnostic conflicting_template(std::string_view name);
 
 }  // namespace drawbridge::translate

@@ -44,7 +44,7 @@ private:
     [[nodiscard]] std::size_t add_template(kube::ClaimTemplate made);
     void make_claims();
     void report_fault(const ClaimAssignment& claim, const TemplateFault& fault);
-    void note_peak(const ClaimAssignment& claim);
+    void note_peak(const ClaimAssignment& claim, const std::vector<std::int64_t>& sizes);
     void take_entry(const ClaimAssignment& claim, const kube::ClaimTemplate& claim_template);
     [[nodiscard]] std::string existing_entry(const ClaimAssignment& claim, std::string_view name);
     void change_pod();
@@ -190,14 +190,12 @@ void Creation::report_fault(const ClaimAssignment& claim, const TemplateFault& f
            fmt::format("{}: {} {} {}", quoted_container(container), name, value, fault.message));
 }
 
-void Creation::note_peak(const ClaimAssignment& claim) {
-    std::vector<std::int64_t> mebibytes;
-    for (const std::int64_t size : sizes_)
-        mebibytes.push_back(size >> 20U);
+void Creation::note_peak(const ClaimAssignment& claim, const std::vector<std::int64_t>& sizes) {
+    if (claim.containers.size() == 1) return;
     for (const std::size_t index : claim.containers) {
         const ContainerView& container = pod_.containers[index];
         if (container.kind != ContainerKind::main) continue;
-        if (growth(*shapes_[index], claim.shape, mebibytes).is_none()) continue;
+        if (growth(*shapes_[index], claim.shape, sizes).is_none()) continue;
         report(result_.diagnostics, Code::peak_shared,
                {container.path / "resources", container.name, "resources", {}},
                fmt::format("{} shares its claim with an init container and may use what that one "
@@ -281,7 +279,7 @@ void Creation::make_claims() {
             built.push_back({claim.shape, add_template(std::move(*made))});
             known = built.end() - 1;
         }
-        note_peak(claim);
+        note_peak(claim, mebibytes);
         take_entry(claim, result_.templates[known->index]);
     }
     if (!numa || !several) return;
@@ -354,8 +352,7 @@ Translation Creation::run() {
     find_requests();
     const bool asks = std::ranges::any_of(change_.containers,
                                           [](const auto& change) { return !change.strip.empty(); });
-    const Scope scope =
-        scope_of(review_.pod, settings_, review_.namespace_labels, asks, result_.diagnostics);
+    const Scope scope = scope_of(review_, settings_, asks, result_.diagnostics);
     if (scope == Scope::theirs) return std::move(result_);
     check_ephemeral(review_.pod, settings_, result_.diagnostics);
     read_requests();

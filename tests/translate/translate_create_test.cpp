@@ -208,3 +208,18 @@ TEST_CASE("the cheapest main container grows for an init container") {
     CHECK(after["spec"]["initContainers"][0]["resources"]["claims"][0]["name"] == "vgpu-1");
     CHECK(after["spec"]["resourceClaims"].size() == 2);
 }
+
+TEST_CASE("a namespace opts out by the label that holds its name, unless another is meant") {
+    const json pod = pod_with({share("a", "3k")});
+    Settings settings;
+    settings.policy.opt_out_labels = {{"kubernetes.io/metadata.name", "private"}};
+    const auto document = parse_json(pod.dump());
+    REQUIRE(document.has_value());
+    const auto verdict = [&](std::string_view name_space) {
+        const PodReview review{document->root(), {}, Operation::create, {}, name_space};
+        return translate_pod(review, settings, {}).verdict;
+    };
+    CHECK(verdict("private") == Verdict::leave);
+    CHECK(verdict("public") == Verdict::translate);
+    CHECK(verdict("") == Verdict::translate);
+}
