@@ -16,32 +16,20 @@ namespace {
 using translate::Code;
 using translate::Verdict;
 
-int rank(Verdict verdict) {
-    switch (verdict) {
-        case Verdict::leave:
-            return 0;
-        case Verdict::translate:
-            return 1;
-        case Verdict::deny:
-            return 2;
-    }
-    return 2;
-}
-
 void add_template(std::vector<kube::ClaimTemplate>& templates, kube::ClaimTemplate made) {
     const auto same = std::ranges::find(templates, made.name, &kube::ClaimTemplate::name);
     if (same == templates.end()) templates.push_back(std::move(made));
 }
 
 void add_answer(ObjectAnswer& all, translate::Translation one, const kube::PointerPath& prefix) {
-    if (rank(one.verdict) > rank(all.verdict)) all.verdict = one.verdict;
+    all.verdict = std::max(all.verdict, one.verdict);
     for (auto& made : one.templates)
         add_template(all.templates, std::move(made));
     for (auto& made : one.restorable)
         add_template(all.restorable, std::move(made));
     for (auto& name : one.referenced_templates)
         all.referenced_templates.push_back({std::move(name), prefix});
-    append_below(all.patch, one.patch, prefix);
+    all.patch.append(one.patch.below(prefix));
     for (auto& diagnostic : one.diagnostics) {
         diagnostic.path = prefix.text() + diagnostic.path;
         all.diagnostics.push_back(std::move(diagnostic));
@@ -91,25 +79,6 @@ void warn_unknown_kind(base::JsonView object, const Identity& identity,
 
 }  // namespace
 
-void append_below(kube::JsonPatch& all, const kube::JsonPatch& patch,
-                  const kube::PointerPath& prefix) {
-    const kube::JsonPatch moved = patch.below(prefix);
-    for (const auto& operation : moved.operations()) {
-        const kube::PointerPath path(operation.path);
-        switch (operation.kind) {
-            case kube::PatchKind::add:
-                all.add(path, operation.value);
-                break;
-            case kube::PatchKind::remove:
-                all.remove(path);
-                break;
-            case kube::PatchKind::replace:
-                all.replace(path, operation.value);
-                break;
-        }
-    }
-}
-
 void ObjectAnswer::deny() {
     verdict = Verdict::deny;
     patch = {};
@@ -138,8 +107,7 @@ ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
         translate::PodReview review;
         review.pod = object.find(path);
         if (labels != context.namespace_labels.end()) review.namespace_labels = labels->second;
-        // every API server sets this one, and opt-outs may name it
-        review.namespace_labels["kubernetes.io/metadata.name"] = identity.name_space;
+        review.name_space = identity.name_space;
         add_answer(answer, translate::translate_pod(review, context.settings, context.cluster),
                    kube::PointerPath(path));
     }

@@ -54,11 +54,6 @@ struct ObjectAnswer {
     void deny();
 };
 
-/// Adds the operations of `patch` to `all`, for a document in which the patched one lies at
-/// `prefix`.
-void append_below(kube::JsonPatch& all, const kube::JsonPatch& patch,
-                  const kube::PointerPath& prefix);
-
 /// What objects are translated with.
 struct TranslateContext {
     translate::Settings settings;

@@ -1,16 +1,11 @@
 #include "cli/output.hpp"
 
-#include "base/check.hpp"
 #include "base/json.hpp"
 
 namespace drawbridge::cli {
 
-void Output::document(std::string text) {
+void Output::part(std::string text) {
     parts_.push_back(std::move(text));
-}
-
-void Output::object(const std::string& json) {
-    parts_.push_back(json);
 }
 
 void Output::claim_template(const kube::ClaimTemplate& claim_template,
@@ -18,11 +13,11 @@ void Output::claim_template(const kube::ClaimTemplate& claim_template,
     if (!known_.emplace(name_space, claim_template.name).second) return;
     std::string json =
         kube::to_json(claim_template, name_space, kube::TemplateWriter::command_line);
-    document(form_ == OutputForm::json ? std::move(json) : kube::json_to_yaml(json));
+    part(form_ == OutputForm::json ? std::move(json) : kube::json_to_yaml(json));
 }
 
 void Output::unchanged(const kube::Manifest& manifest) {
-    document(form_ == OutputForm::json ? manifest.json : manifest.text);
+    part(form_ == OutputForm::json ? manifest.json : manifest.text);
 }
 
 base::Result<bool> Output::changed(const kube::Manifest& manifest, const kube::JsonPatch& patch,
@@ -30,12 +25,12 @@ base::Result<bool> Output::changed(const kube::Manifest& manifest, const kube::J
     if (form_ == OutputForm::json) {
         auto json = kube::apply_patch(manifest.json, patch);
         if (!json) return tl::unexpected(json.error());
-        document(std::move(*json));
+        part(std::move(*json));
         return false;
     }
     auto patched = kube::patch_manifest(manifest, patch, left_out);
     if (!patched) return tl::unexpected(patched.error());
-    document(std::move(patched->text));
+    part(std::move(patched->text));
     return patched->rewritten;
 }
 

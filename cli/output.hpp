@@ -35,16 +35,14 @@ public:
     [[nodiscard]] base::Result<bool> changed(const kube::Manifest& manifest,
                                              const kube::JsonPatch& patch,
                                              const std::vector<std::size_t>& left_out = {});
-    /// One object as JSON text, for the flat List of JSON output.
-    void object(const std::string& json);
+    /// One more document as it is to be printed; for JSON output an object of the flat List.
+    void part(std::string text);
 
     /// All of it. `-o json`: one `v1` List; `-o yaml`: documents with `---` between them.
     [[nodiscard]] std::string text() const;
     [[nodiscard]] OutputForm form() const { return form_; }
 
 private:
-    void document(std::string text);
-
     OutputForm form_;
     std::set<std::pair<std::string, std::string>> known_;
     std::vector<std::string> parts_;

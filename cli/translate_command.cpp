@@ -279,12 +279,12 @@ base::Result<void> Command::translate_item(const Origin& origin, const std::stri
     }
     write_templates(identity, answer);
     if (output_.form() == OutputForm::yaml) {
-        append_below(change.patch, answer.patch, kube::PointerPath() / "items" / *origin.item);
+        change.patch.append(answer.patch.below(kube::PointerPath() / "items" / *origin.item));
         return {};
     }
     auto changed = kube::apply_patch(text, answer.patch);
     if (!changed) return tl::unexpected(at_file(changed.error(), origin.file));
-    output_.object(*changed);
+    output_.part(std::move(*changed));
     return {};
 }
 

@@ -2,6 +2,8 @@
 
 #include "base/json.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace drawbridge::kube {
@@ -54,6 +56,10 @@ std::string JsonPatch::to_json() const {
         writer.end_object();
     }
     return writer.end_array().take();
+}
+
+void JsonPatch::append(JsonPatch other) {
+    std::ranges::move(other.operations_, std::back_inserter(operations_));
 }
 
 JsonPatch JsonPatch::below(const PointerPath& prefix) const {

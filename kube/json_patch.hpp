@@ -41,6 +41,9 @@ public:
     void remove(const PointerPath& path);
     void replace(const PointerPath& path, std::string json);
 
+    /// Adds the operations of a patch for other places of the same document.
+    void append(JsonPatch other);
+
     [[nodiscard]] bool empty() const { return operations_.empty(); }
     [[nodiscard]] const std::vector<PatchOperation>& operations() const { return operations_; }
     /// The patch as an API server takes it.
