@@ -14,7 +14,9 @@
 #include <rapidjson/reader.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -28,8 +30,10 @@ using Document = rapidjson::Document;
 // The bytes are checked before (`find_no_json`), not by kParseValidateEncodingFlag: that flag
 // switches the scan of strings by 16 bytes off and costs more than all the rest; and without the
 // check NUL would be taken for the end, and 0x1A to 0x1F overlooked in long strings.
+// Numbers come as text: the reader's own exact conversion counts the leading zeros of a zero
+// (`0e101`), which is undefined.
 constexpr unsigned parse_flags = rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag |
-                                 rapidjson::kParseFullPrecisionFlag;
+                                 rapidjson::kParseNumbersAsStringsFlag;
 
 // The scan by 16 bytes reads in aligned steps, up to 15 bytes behind the end of the text.
 constexpr std::size_t padding = 16;
@@ -73,12 +77,14 @@ public:
     // NOLINTBEGIN(readability-identifier-naming)
     bool Null() { return begin_value() && document_.Null(); }
     bool Bool(bool b) { return begin_value() && document_.Bool(b); }
-    bool Int(int i) { return begin_value() && document_.Int(i); }
-    bool Uint(unsigned i) { return begin_value() && document_.Uint(i); }
-    bool Int64(std::int64_t i) { return begin_value() && document_.Int64(i); }
-    bool Uint64(std::uint64_t i) { return begin_value() && document_.Uint64(i); }
-    bool Double(double d) { return begin_value() && document_.Double(d); }
-    bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
+    bool Int(int) { return false; }  // never called: all numbers come as text
+    bool Uint(unsigned) { return false; }
+    bool Int64(std::int64_t) { return false; }
+    bool Uint64(std::uint64_t) { return false; }
+    bool Double(double) { return false; }
+    bool RawNumber(const char* text, rapidjson::SizeType length, bool) {
+        return begin_value() && number({text, length});
+    }
 
     bool String(const char* text, rapidjson::SizeType length, bool copy) {
         return begin_value() && check_string({text, length}) &&
@@ -124,6 +130,26 @@ private:
         std::size_t elements;   ///< of an array, the one that is being read included
         std::size_t first_key;  ///< of an object, in `keys_`
     };
+
+    /// A number as it is written: an integer where it is one and fits, else the nearest double.
+    bool number(std::string_view text) {
+        const char* const end = text.data() + text.size();
+        if (text.find_first_of(".eE") == std::string_view::npos) {
+            std::int64_t whole = 0;
+            if (std::from_chars(text.data(), end, whole).ec == std::errc()) {
+                return document_.Int64(whole);
+            }
+            std::uint64_t large = 0;
+            const auto [stop, error] = std::from_chars(text.data(), end, large);
+            if (error == std::errc() && stop == end) return document_.Uint64(large);
+        }
+        double real = 0;
+        if (std::from_chars(text.data(), end, real).ec == std::errc::result_out_of_range) {
+            real = std::strtod(std::string(text).c_str(), nullptr);  // tells large from tiny
+            if (std::isinf(real)) return refuse("a number too large", text.data(), pointer(false));
+        }
+        return document_.Double(real);
+    }
 
     bool refuse(std::string reason, const char* place, std::string path) {
         reason_ = std::move(reason);
