@@ -17,7 +17,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -45,27 +44,9 @@ std::string_view text_of(const Value& string) {
     return {string.GetString(), string.GetStringLength()};
 }
 
-/// The later of two equal names, null if there is none. Sorts the names if they are many.
-const std::string_view* find_twice(std::string_view* begin, std::string_view* end) {
-    constexpr std::ptrdiff_t few = 12;
-    if (end - begin <= few) {
-        for (auto* later = begin; later != end; ++later) {
-            if (std::find(begin, later, *later) != later) return later;
-        }
-        return nullptr;
-    }
-    std::sort(begin, end, [](std::string_view a, std::string_view b) {
-        if (a.size() != b.size()) return a.size() < b.size();
-        const int order = a.compare(b);
-        return order != 0 ? order < 0 : std::less<>()(a.data(), b.data());
-    });
-    auto* const twice = std::adjacent_find(begin, end);
-    return twice == end ? nullptr : twice + 1;
-}
-
 /// Stands between the reader and the document: knows the place in the document at any time, and
 /// ends the parse where a limit is passed or a name comes twice.
-class Guard {
+class Guard : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Guard> {
 public:
     Guard(Document& document, std::size_t max_depth, bool check_strings)
         : document_(document), max_depth_(max_depth), check_strings_(check_strings) {
@@ -77,11 +58,7 @@ public:
     // NOLINTBEGIN(readability-identifier-naming)
     bool Null() { return begin_value() && document_.Null(); }
     bool Bool(bool b) { return begin_value() && document_.Bool(b); }
-    bool Int(int) { return false; }  // never called: all numbers come as text
-    bool Uint(unsigned) { return false; }
-    bool Int64(std::int64_t) { return false; }
-    bool Uint64(std::uint64_t) { return false; }
-    bool Double(double) { return false; }
+    bool Default() { return false; }  // other numbers than raw ones: never called
     bool RawNumber(const char* text, rapidjson::SizeType length, bool) {
         return begin_value() && number({text, length});
     }
@@ -101,7 +78,7 @@ public:
 
     bool EndObject(rapidjson::SizeType count) {
         std::string_view* const end = keys_.data() + keys_.size();
-        if (const auto* twice = find_twice(end - count, end); twice != nullptr) {
+        if (const auto* twice = find_repeated(end - count, end); twice != nullptr) {
             const std::string_view name = *twice;
             keys_.push_back(name);
             return refuse("a member name that is there already", name.data(), pointer(true));

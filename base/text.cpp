@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -108,6 +109,23 @@ void append_go_number(std::string& out, double value) {
 bool is_go_true(std::string_view text) {
     constexpr std::array words = {"1", "t", "T", "true", "TRUE", "True"};
     return std::ranges::find(words, text) != words.end();
+}
+
+const std::string_view* find_repeated(std::string_view* begin, std::string_view* end) {
+    constexpr std::ptrdiff_t few = 12;
+    if (end - begin <= few) {
+        for (auto* later = begin; later != end; ++later) {
+            if (std::find(begin, later, *later) != later) return later;
+        }
+        return nullptr;
+    }
+    std::sort(begin, end, [](std::string_view a, std::string_view b) {
+        if (a.size() != b.size()) return a.size() < b.size();
+        const int order = a.compare(b);
+        return order != 0 ? order < 0 : std::less<>()(a.data(), b.data());
+    });
+    auto* const twice = std::adjacent_find(begin, end);
+    return twice == end ? nullptr : twice + 1;
 }
 
 std::size_t edit_distance(std::string_view left, std::string_view right) {

@@ -1,5 +1,6 @@
 #pragma once
-// Texts: UTF-8, numbers and booleans as Go writes and reads them, and how near two names are.
+// Texts: UTF-8, numbers and booleans as Go writes and reads them, names that come twice, and how
+// near two names are.
 
 #include <cstddef>
 #include <string>
@@ -25,6 +26,9 @@ void append_go_number(std::string& out, double value);
 
 /// Whether Go's strconv.ParseBool reads the text as true.
 [[nodiscard]] bool is_go_true(std::string_view text);
+
+/// The later of two equal texts, null if there is none. Sorts the texts if they are many.
+[[nodiscard]] const std::string_view* find_repeated(std::string_view* begin, std::string_view* end);
 
 /// How many letters must be changed, added or removed to make one text of the other (Levenshtein).
 /// Takes the product of the sizes in time: bound foreign text before.

@@ -1,11 +1,15 @@
 #include "base/text.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace drawbridge::base {
 namespace {
@@ -63,6 +67,38 @@ TEST_CASE("booleans are read as Go reads them") {
         CHECK(is_go_true(text));
     for (const char* text : {"", "0", "false", "yes", "tRUE", " true", "true "}) {
         CHECK_FALSE(is_go_true(text));
+    }
+}
+
+TEST_CASE("of many texts the later of two equal ones is found, wherever it stands") {
+    for (const std::size_t count : {2U, 3U, 12U, 13U, 200U}) {
+        for (std::size_t first = 0; first < count; ++first) {
+            for (const std::size_t second : {first + 1, count - 1}) {
+                if (second <= first || second >= count) continue;
+                std::string storage;
+                for (std::size_t i = 0; i < count; ++i) {
+                    storage += fmt::format("{:03}", i == second ? first : i);
+                }
+                std::vector<std::string_view> names;
+                for (std::size_t i = 0; i < count; ++i) {
+                    names.push_back(std::string_view(storage).substr(3 * i, 3));
+                }
+                const auto* twice = find_repeated(names.data(), names.data() + names.size());
+                REQUIRE(twice != nullptr);
+                CHECK(twice->data() == storage.data() + 3 * second);
+            }
+        }
+    }
+}
+
+TEST_CASE("texts that differ are not taken for repeated ones") {
+    std::vector<std::string> storage;
+    for (int i = 0; i < 100; ++i)
+        storage.push_back(fmt::format("{}{}", i % 7, i));
+    for (const std::size_t count : {0U, 1U, 2U, 12U, 13U, 100U}) {
+        std::vector<std::string_view> names(storage.begin(),
+                                            storage.begin() + static_cast<std::ptrdiff_t>(count));
+        CHECK(find_repeated(names.data(), names.data() + names.size()) == nullptr);
     }
 }
 
