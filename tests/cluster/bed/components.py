@@ -1,0 +1,131 @@
+"""The programs of a cluster, built from their Go modules once a machine and version into a cache folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent.parent / "components"
+PINS = json.loads((SOURCES / "pins.json").read_text(encoding="utf-8"))
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drawbridge-cluster"
+KUBERNETES_COMMANDS = (
+    "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet")  # fmt: skip
+MINORS = tuple(PINS["kubernetes"])
+DEFAULT_MINOR = PINS["default"]
+
+
+class BuildFailed(Exception):
+    """A component could not be built; the text says where its log is."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """What is built from one module: `packages` become programs of the same base name, `links` are other names."""
+
+    name: str
+    version: str
+    packages: tuple[str, ...]
+    module_file: str = "go.mod"
+    links: tuple[str, ...] = ()
+    ldflags: str = "-s -w"
+
+    def folder(self) -> Path:
+        return CACHE / self.name / self.version
+
+
+def kubernetes(minor: str) -> Component:
+    """The six commands of one minor; without the version in it a server calls itself 0.0.0 and every check fails."""
+    version = PINS["kubernetes"][minor]
+    major, number, _ = version.split(".")
+    known = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": number, "gitTreeState": "clean"}
+    flags = " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in known.items())
+    return Component("kubernetes", version, (".",), f"{minor}.mod", KUBERNETES_COMMANDS, f"-s -w {flags}")
+
+
+def etcd() -> Component:
+    return Component("etcd", PINS["etcd"], (".",))
+
+
+def containerd() -> Component:
+    base = "github.com/containerd/containerd/v2"
+    commands = ("containerd", "containerd-shim-runc-v2", "ctr")
+    version = f"-X {base}/version.Version=v{PINS['containerd']}"
+    return Component(
+        "containerd", PINS["containerd"], tuple(f"{base}/cmd/{name}" for name in commands), ldflags=f"-s -w {version}")  # fmt: skip
+
+
+def kwok() -> Component:
+    return Component("kwok", PINS["kwok"], ("sigs.k8s.io/kwok/cmd/kwok",))
+
+
+def ensure(component: Component) -> Path:
+    """The folder with the component's programs, built first where this machine has them not."""
+    folder = component.folder()
+    done = folder / ".complete"
+    if done.exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_one(folder):
+        if not done.exists():
+            build(component, folder)
+            done.touch()
+    return folder
+
+
+@contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Lets one process at a time build into a folder; the lock goes with the process."""
+    with (folder / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build(component: Component, folder: Path) -> None:
+    """Builds with the same flags always: others would miss Go's build cache."""
+    source = SOURCES / component.name
+    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+    choice = [f"-modfile={component.module_file}", "-mod=readonly", "-trimpath"]
+    title = f"{component.name} {component.version}"
+    print(f"Building {title}, once on this machine ...", flush=True)
+    began = time.monotonic()
+    # What is given to -o is a folder where there are several packages, a file where there is one.
+    target = str(folder) + "/" if len(component.packages) > 1 else str(folder / component.name)
+    log = folder / "build.log"
+    with log.open("w", encoding="utf-8") as sink:
+        listed = subprocess.run(
+            ["go", "list", *choice, "-deps", *component.packages],
+            cwd=source, env=environment, stdout=subprocess.PIPE, stderr=sink, text=True)  # fmt: skip
+        child = subprocess.Popen(
+            ["go", "build", "-v", *choice, "-ldflags", component.ldflags, "-o", target, *component.packages],
+            cwd=source, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+        follow(child, sink, len(listed.stdout.split()))
+    if child.wait() != 0:
+        raise BuildFailed(f"{title} did not build; the reason is at the end of {log}")
+    for name in component.links:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(component.name)
+    print(f"Built {title} in {time.monotonic() - began:.0f} s.", flush=True)
+
+
+def follow(child: subprocess.Popen, sink, total: int) -> None:
+    """Copies a build's output to its log, and says now and then how far it is."""
+    shown, started = time.monotonic(), 0
+    for line in child.stdout or ():
+        sink.write(line)
+        started += not line.startswith(("go: ", "#"))
+        now = time.monotonic()
+        if sys.stdout.isatty():
+            print(f"\r\033[K  {started} of at most {total} packages", end="", flush=True)
+        elif now - shown > 30:
+            print(f"  {started} of at most {total} packages", flush=True)
+            shown = now
+    if sys.stdout.isatty():
+        print("\r\033[K", end="", flush=True)
