@@ -211,6 +211,11 @@ def part_functional() -> Count:
     return pytest("functional tests", "tests/functional", "-m", "not long")
 
 
+def part_fuzz() -> Count:
+    """Every fuzzer for ten seconds, under AddressSanitizer and UBSan."""
+    return fuzz(10)
+
+
 def part_self() -> Count:
     """The counting of this script itself."""
     return pytest("self: how tests are counted", "tests/test_run.py", jobs="0")
@@ -222,6 +227,7 @@ PARTS: dict[str, Callable[[], Count]] = {
     "unit": part_unit,
     "cases": part_cases,
     "functional": part_functional,
+    "fuzz": part_fuzz,
 }
 
 
