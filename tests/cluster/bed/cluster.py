@@ -64,7 +64,7 @@ class Cluster:
         """The programs of the cluster, built first where this machine has them not."""
         wish = wish or self.wish()
         gates = daemons.default_gates(wish.kubernetes) if wish.gates is None else tuple(wish.gates)
-        wanted = [components.kubernetes(wish.kubernetes), components.etcd(), components.containerd(), components.kwok()]
+        wanted = [components.kubernetes(wish.kubernetes), components.etcd(), components.containerd()]
         return Release(wish.kubernetes, *map(components.ensure, wanted), gates)
 
     def wish(self) -> Wish:
@@ -115,7 +115,7 @@ class Cluster:
     def _start_control_plane(self, release: Release) -> None:
         configuration = json.dumps(daemons.proxy_configuration(self.place, release))
         (self.place.root / "kube-proxy.json").write_text(configuration, encoding="utf-8")
-        for daemon in (daemons.controller_manager, daemons.scheduler, daemons.proxy, daemons.kwok):
+        for daemon in (daemons.controller_manager, daemons.scheduler, daemons.proxy):
             self.start(daemon(self.place, release), release)
 
     def _start_runtimes(self, made: list[Node], release: Release) -> None:
@@ -223,6 +223,7 @@ class Cluster:
 
     def add_fake_node(self, name: str) -> None:
         """A node whose pods are played: they start and end, and nothing runs."""
+        self.start(daemons.kwok(self.place, components.ensure(components.kwok())), self.release())
         amounts = {"cpu": "64", "memory": "512Gi", "pods": "1000"}
         labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "drawbridge.test/fake": "true"}
         metadata = {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": labels}

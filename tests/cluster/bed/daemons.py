@@ -29,7 +29,6 @@ class Release:
     kubernetes: Path
     etcd: Path
     containerd: Path
-    kwok: Path
     gates: tuple[str, ...] = ()
 
     def program(self, name: str) -> str:
@@ -37,7 +36,7 @@ class Release:
 
     def path(self) -> str:
         """PATH for daemons and people: the shim is looked for there."""
-        folders = [self.kubernetes, self.etcd, self.containerd, self.kwok]
+        folders = [self.kubernetes, self.etcd, self.containerd]
         return ":".join([*map(str, folders), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
 
     def gate_flags(self) -> list[str]:
@@ -110,10 +109,10 @@ def proxy_configuration(place: Place, release: Release) -> dict:
         "clientConnection": {"kubeconfig": str(place.root / "proxy.kubeconfig")}}  # fmt: skip
 
 
-def kwok(place: Place, release: Release) -> Daemon:
+def kwok(place: Place, programs: Path) -> Daemon:
     """Plays the kubelet for the nodes that carry its annotation."""
     return Daemon("kwok", [
-        str(release.kwok / "kwok"), f"--kubeconfig={place.kubeconfig}",
+        str(programs / "kwok"), f"--kubeconfig={place.kubeconfig}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--disregard-status-with-annotation-selector=",
         "--node-lease-duration-seconds=40", "--cidr=10.245.0.0/16", "--node-ip=10.200.0.1"])  # fmt: skip
 
