@@ -5,6 +5,7 @@
 #include "cli/completion.hpp"
 #include "cli/explain.hpp"
 #include "cli/translate_command.hpp"
+#include "cli/webhook_configuration.hpp"
 #include "server/serve.hpp"
 #include "translate/code.hpp"
 
@@ -95,6 +96,20 @@ int explain_command(const std::string& code, bool markdown) {
     return print(code.empty() ? cli::list_codes() : cli::explain_code(code));
 }
 
+void add_webhook(CLI::App& program, cli::WebhookOptions& options) {
+    CLI::App* command = program.add_subcommand(
+        "webhook", "print the MutatingWebhookConfiguration that belongs to the settings");
+    command->add_option("--settings", options.settings,
+                        "settings file, or HAMi's device-config.yaml");
+    command->add_option("--ca-bundle", options.ca_bundle,
+                        "authorities (PEM) that the webhook's certificate is from");
+    command->add_option("--namespace", options.name_space, "where the webhook's service is")
+        ->capture_default_str();
+    command->add_option("--service", options.service, "the webhook's service")
+        ->capture_default_str();
+    command->footer("Example:\n  drawbridge webhook --ca-bundle ca.crt | kubectl apply -f -");
+}
+
 /// What shells complete: every command with its options.
 std::vector<cli::CommandWords> command_words(const CLI::App& program) {
     std::vector<cli::CommandWords> all;
@@ -127,6 +142,8 @@ int run(int count, char** arguments) {
     add_translate(program, translate, colour);
     program.add_subcommand("serve",
                            "answer admission reviews over HTTPS (drawbridge serve --help)");
+    cli::WebhookOptions webhook;
+    add_webhook(program, webhook);
     std::string code;
     bool markdown = false;
     CLI::App* explain = program.add_subcommand("explain", "what a code means, and what to do");
@@ -143,6 +160,7 @@ int run(int count, char** arguments) {
     } catch (const CLI::ParseError& error) {
         return program.exit(error) == 0 ? 0 : 1;
     }
+    if (program.got_subcommand("webhook")) return print(cli::webhook_configuration(webhook));
     if (completion->parsed()) return print(cli::completion_script(shell, command_words(program)));
     return explain->parsed() ? explain_command(code, markdown)
                              : translate_command(translate, colour);

@@ -20,8 +20,6 @@ constexpr std::size_t max_alternatives = 8;    // FirstAvailableDeviceRequestMax
 constexpr std::size_t max_expression = 10240;  // CELSelectorExpressionMaxLength
 constexpr std::int64_t max_list_requests =
     6;  // above, an unsatisfiable search over N requests is too dear
-constexpr std::string_view prefix = "drawbridge-";
-constexpr std::size_t hash_characters = 20;
 constexpr char format_version = 1;
 
 class Builder {
@@ -247,12 +245,15 @@ tl::expected<kube::ClaimTemplate, TemplateFault> build_template(const ClaimShape
 
 std::string template_name(const kube::ClaimSpec& spec) {
     const auto digest = base::sha256(format_version + kube::to_json(spec));
-    return std::string(prefix) + base::base32_lower(digest, hash_characters);
+    return std::string(template_prefix) + base::base32_lower(digest, template_hash_characters);
 }
 
 bool is_own_template(std::string_view name) {
-    if (!name.starts_with(prefix) || name.size() != prefix.size() + hash_characters) return false;
-    return std::ranges::all_of(name.substr(prefix.size()), [](char letter) {
+    if (!name.starts_with(template_prefix) ||
+        name.size() != template_prefix.size() + template_hash_characters) {
+        return false;
+    }
+    return std::ranges::all_of(name.substr(template_prefix.size()), [](char letter) {
         return (letter >= 'a' && letter <= 'z') || (letter >= '2' && letter <= '7');
     });
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace drawbridge::translate {
@@ -21,7 +22,13 @@ struct TemplateContext {
     const Placement& placement;
     const std::vector<std::int64_t>& memory_sizes;  ///< bytes, ascending
     int minor = 36;                                 ///< of the API server
+    /// Of `placement_selectors`: made once, since the lists behind them can be long.
+    std::vector<std::string> selectors = {};
 };
+
+/// The CEL expressions that a pod's lists of device types and uuids come to.
+[[nodiscard]] std::vector<std::string> placement_selectors(const Placement& placement,
+                                                           const Target& target);
 
 /// Why a shape has no template.
 struct TemplateFault {
@@ -37,6 +44,10 @@ struct TemplateFault {
 /// A template named by its content, or what is in the way.
 [[nodiscard]] tl::expected<kube::ClaimTemplate, TemplateFault> build_template(
     const ClaimShape& shape, const TemplateContext& context);
+
+/// What the names of our templates begin with, and how long they are.
+inline constexpr std::string_view template_prefix = "drawbridge-";
+inline constexpr std::size_t template_hash_characters = 20;
 
 /// The name of a template: `drawbridge-` and 20 base32 characters of the hash of its content.
 [[nodiscard]] std::string template_name(const kube::ClaimSpec& spec);

@@ -3,11 +3,13 @@
 #include "translate/assign_claims.hpp"
 #include "translate/build_patch.hpp"
 #include "translate/build_template.hpp"
+#include "translate/earlier_request.hpp"
 #include "translate/environment.hpp"
 #include "translate/legacy_request.hpp"
 #include "translate/notes.hpp"
 #include "translate/original.hpp"
 #include "translate/placement.hpp"
+#include "translate/pod_bounds.hpp"
 #include "translate/pod_checks.hpp"
 #include "translate/scope.hpp"
 
@@ -29,6 +31,7 @@ public:
           cluster_(cluster),
           pod_(read_pod(review.pod)),
           entries_(own_entries(review.pod)),
+          earlier_(pod_, entries_),
           sizes_(settings.memory_sizes.empty() ? cluster.memory_sizes : settings.memory_sizes),
           names_(review.pod) {}
 
@@ -54,7 +57,7 @@ private:
     }
     [[nodiscard]] bool has_legacy_scheduler() const {
         const std::string& name = settings_.policy.legacy_scheduler;
-        return !name.empty() && review_.pod["spec"]["schedulerName"].string_or("") == name;
+        return !name.empty() && scheduler_of(review_) == name;
     }
 
     const PodReview& review_;
@@ -62,6 +65,7 @@ private:
     const Cluster& cluster_;
     const PodView pod_;
     const std::vector<OwnEntry> entries_;
+    const EarlierRequest earlier_;
     const std::vector<std::int64_t>& sizes_;
 
     Placement placement_;
@@ -90,7 +94,7 @@ void Creation::read_requests() {
     for (std::size_t index = 0; index < pod_.containers.size(); ++index) {
         if (change_.containers[index].strip.empty()) continue;
         Diagnostics found;
-        requests_[index] = read_legacy_request(pod_.containers[index], settings_, found);
+        requests_[index] = read_legacy_request(earlier_.container(index), settings_, found);
         if (requests_[index]->shape.count > 0) shapes_[index] = requests_[index]->shape;
         faulty_[index] = denies(found);
         std::ranges::move(found, std::back_inserter(result_.diagnostics));
@@ -179,10 +183,7 @@ void Creation::report_fault(const ClaimAssignment& claim, const TemplateFault& f
         claim.containers, [this](std::size_t index) { return shapes_[index]->memory.percent > 0; });
     const std::size_t index = percent == claim.containers.end() ? claim.owner : *percent;
     const ContainerView& container = pod_.containers[index];
-    const auto& written = change_.containers[index].strip.limits;
-    const std::string name(percent != claim.containers.end() ? settings_.resources.memory_percentage
-                           : written.empty()                 ? settings_.resources.count
-                                                             : std::string(written.back()));
+    const std::string& name = sharing_resource(*shapes_[index], settings_.resources);
     const base::JsonView limits = container.json["resources"]["limits"];
     const std::string value = limits[name].scalar_text().value_or("");
     report(result_.diagnostics, fault.code,
@@ -213,7 +214,10 @@ std::string Creation::existing_entry(const ClaimAssignment& claim, std::string_v
         const OwnEntry* found = own_entry_of(container, entries_);
         if (found == nullptr) continue;
         entry = found->name;
-        if (found->claim_template == name) continue;
+        if (found->claim_template == name) {
+            earlier_.note_kept(index, change_.containers[index].strip, result_.diagnostics);
+            continue;
+        }
         report(result_.diagnostics, Code::claim_entry_differs,
                {container.path / "resources", container.name, "resourceClaims",
                 std::string(found->claim_template)},
@@ -252,7 +256,8 @@ void Creation::make_claims() {
     for (const std::int64_t size : sizes_)
         mebibytes.push_back(size >> 20U);
     const bool numa = placement_.one_numa_node && settings_.target.numa_attribute.empty();
-    const TemplateContext context{settings_, placement_, sizes_, cluster_.minor};
+    const TemplateContext context{settings_, placement_, sizes_, cluster_.minor,
+                                  placement_selectors(placement_, settings_.target)};
     for (std::size_t index = 0; index < shapes_.size(); ++index) {
         if (!shapes_[index]) continue;
         const auto fault = unsupported_share(*shapes_[index], context);
@@ -271,6 +276,7 @@ void Creation::make_claims() {
         // Many containers of one shape are common; a template is built and hashed once a shape.
         auto known = std::ranges::find(built, claim.shape, &BuiltShape::shape);
         if (known == built.end()) {
+            if (built.size() == max_templates) return report_many_templates(result_.diagnostics);
             auto made = build_template(claim.shape, context);
             if (!made) {
                 report_fault(claim, made.error());
@@ -306,9 +312,8 @@ void Creation::change_pod() {
         change.environment = environment_of(shape, settings_);
     }
     if (has_legacy_scheduler()) change_.scheduler = settings_.policy.scheduler;
-    const std::string& runtime_class = settings_.policy.runtime_class;
     if (resources && review_.pod["spec"]["runtimeClassName"].string_or("").empty()) {
-        change_.runtime_class = runtime_class;
+        change_.runtime_class = settings_.policy.runtime_class;
     }
     const auto earlier = entries_.empty() ? std::nullopt : read_original(review_.pod);
     const bool keep = earlier && all_present && change_.scheduler.empty();
@@ -354,6 +359,10 @@ Translation Creation::run() {
                                           [](const auto& change) { return !change.strip.empty(); });
     const Scope scope = scope_of(review_, settings_, asks, result_.diagnostics);
     if (scope == Scope::theirs) return std::move(result_);
+    if (!within_bounds(change_.containers, entries_, result_.diagnostics)) {
+        result_.verdict = Verdict::deny;
+        return std::move(result_);
+    }
     check_ephemeral(review_.pod, settings_, result_.diagnostics);
     read_requests();
     if (any_device()) {

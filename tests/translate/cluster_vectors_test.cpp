@@ -74,7 +74,8 @@ TEST_CASE("an update of a pod that was never translated is left") {
     CHECK(translate::translate_pod(review, site.settings, site.cluster).verdict == Verdict::leave);
 }
 
-TEST_CASE("a new pod that already has our entry: same figures are stripped, others refused") {
+TEST_CASE(
+    "a new pod that already has our entry: figures are stripped, or refused without a reason") {
     const auto site = site_for("drawbridge", 36);
     const auto input = [&](const char* text) { return pod_of({container("a", Sort::main, text)}); };
     const auto first = try_pod(input("mem:3000"), site);
@@ -86,9 +87,14 @@ TEST_CASE("a new pod that already has our entry: same figures are stripped, othe
     const auto same = refigure("3k");
     CHECK(same.verdict == Verdict::translate);
     CHECK(copy.patch(json::parse(same.patch.to_json()))["spec"] == first.read.after["spec"]);
-    const auto other = refigure("4k");
-    CHECK(other.verdict == Verdict::deny);
-    CHECK(has_code(other, "claim-entry-differs"));
+    const auto other = refigure("4k");  // as a LimitRange does
+    CHECK(other.verdict == Verdict::translate);
+    CHECK(has_code(other, "claim-kept"));
+    CHECK(copy.patch(json::parse(other.patch.to_json()))["spec"] == first.read.after["spec"]);
+    copy["metadata"].erase("annotations");
+    const auto unexplained = refigure("4k");
+    CHECK(unexplained.verdict == Verdict::deny);
+    CHECK(has_code(unexplained, "claim-entry-differs"));
 
     const auto bare = translate_text(first.read.after.dump(), site.settings, site.cluster);
     CHECK(bare.verdict == Verdict::leave);

@@ -145,10 +145,37 @@ TEST_CASE("a second round that puts the same names back strips them and adds not
     const auto second = translate_json(again);
     CHECK(second.verdict == Verdict::translate);
     CHECK(patched(again, second) == once);
+}
+
+TEST_CASE("a LimitRange that puts its own figures back changes nothing of the claim") {
+    // What kube-apiserver 1.36.3 sends in its second round: only the names that have a default.
+    const json pod = pod_with({share("a", "4k"), share("b", "3k")});
+    const json once = patched(pod, translate_json(pod));
+    json again = once;
+    const json defaults = {{"nvidia.com/gpumem", "2k"}};
+    again["spec"]["containers"][0]["resources"]["limits"] = defaults;
+    again["spec"]["containers"][0]["resources"]["requests"] = defaults;
+    const auto second = translate_json(again);
+    CHECK(second.verdict == Verdict::translate);
+    CHECK(says(second, Code::claim_kept));
+    CHECK(patched(again, second) == once);
+}
+
+TEST_CASE(
+    "figures that differ from the claim are refused where the annotation does not explain it") {
+    const json pod = pod_with({share("a", "3k")});
+    json again = patched(pod, translate_json(pod));
     again["spec"]["containers"][0]["resources"]["limits"] = {{"nvidia.com/gpumem", "4k"}};
-    const auto other = translate_json(again);
-    CHECK(other.verdict == Verdict::deny);
-    CHECK(says(other, Code::claim_entry_differs));
+    json bare = again;
+    bare["metadata"].erase("annotations");
+    json forged = again;
+    forged["metadata"]["annotations"]["drawbridge.dev/original"] =
+        R"({"v":1,"containers":{"a":{"limits":{"nvidia.com/gpumem":"5k"},"requests":{}}}})";
+    for (const json& copy : {bare, forged}) {
+        const auto other = translate_json(copy);
+        CHECK(other.verdict == Verdict::deny);
+        CHECK(says(other, Code::claim_entry_differs));
+    }
 }
 
 TEST_CASE("a container that comes late gets a claim of its own and a place in the annotation") {
