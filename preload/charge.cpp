@@ -1,0 +1,221 @@
+#include "preload/charge.hpp"
+
+#include "preload/os.hpp"
+
+namespace preload {
+
+constinit Table blocks;
+
+namespace {
+
+constexpr uint64_t reap_memory_ns = 2000000000;
+uint64_t reaped_at;
+
+void refresh_limits(Share& share) {
+    const uint64_t generation = __atomic_load_n(&share.limits->generation, __ATOMIC_ACQUIRE);
+    if (generation == share.cached.generation) return;
+    ledger::Limits fresh;
+    if (!ledger::read_limits(*share.limits, fresh)) return;
+    // Two threads may write the same values at once; each field is a word of its own.
+    __atomic_store_n(&share.cached.memory_bytes, fresh.memory_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&share.cached.physical_bytes, fresh.physical_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&share.cached.context_bytes, fresh.context_bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&share.cached.flags, fresh.flags, __ATOMIC_RELAXED);
+    __atomic_store_n(&share.cached.core_permille, fresh.core_permille, __ATOMIC_RELAXED);
+    __atomic_store_n(&share.cached.generation, fresh.generation, __ATOMIC_RELEASE);
+    if (share.holds_slot)
+        __atomic_store_n(&share.view.ledger->slot[share.view.slot].seen_generation,
+                         static_cast<uint32_t>(fresh.generation), __ATOMIC_RELAXED);
+}
+
+// The agent has measured this process anew: its figure takes the place of what was assumed.
+void take_measured_overhead(Share& share) {
+    const uint64_t now = __atomic_load_n(&share.limits->overhead_mib[share.view.slot], __ATOMIC_RELAXED);
+    if (now == __atomic_load_n(&share.seen_overhead, __ATOMIC_RELAXED)) return;
+    if (__atomic_exchange_n(&share.seen_overhead, now, __ATOMIC_RELAXED) == now || now == 0) return;
+    drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];
+    const uint64_t assumed = __atomic_exchange_n(&slot.provisional, 0, __ATOMIC_RELAXED);
+    if (assumed != 0) ledger::uncharge(share.view, assumed);
+}
+
+uint64_t effective_limit(const Share& share) {
+    if ((share.cached.flags & DRAWBRIDGE_OBSERVE_ONLY) != 0) return DRAWBRIDGE_UNLIMITED;
+    return __atomic_load_n(&share.cached.memory_bytes, __ATOMIC_RELAXED);
+}
+
+bool others_in_flight(const Share& share) {
+    const uint32_t count = ledger::slots_in_use(*share.view.ledger);
+    for (uint32_t slot = 0; slot < count; ++slot)
+        if (slot != share.view.slot && __atomic_load_n(&share.view.ledger->slot[slot].in_flight, __ATOMIC_RELAXED) != 0)
+            return true;
+    return false;
+}
+
+bool charge_exactly(Share& share, uint64_t bytes) {
+    ledger::charge(share.view, bytes);
+    if (ledger::usage(share.view) <= effective_limit(share)) return true;
+    ledger::uncharge(share.view, bytes);
+    return false;
+}
+
+// The slow way: one process of the share at a time, after the dead are gone and the own pools are as small as can be.
+bool charge_slowly(Share& share, uint64_t bytes) {
+    if (bytes > ledger::absurd_bytes || !check_ledger(share)) return false;
+    const bool locked = lock_denials(share);
+    __atomic_store_n(&share.view.ledger->arbiter, 1u, __ATOMIC_SEQ_CST);
+    if (reap(share) != 0) __atomic_store_n(&reaped_at, monotonic_ns(), __ATOMIC_RELAXED);
+    refresh_pools();
+    bool granted = charge_exactly(share, bytes);
+    if (!granted) {
+        trim_pools();
+        granted = charge_exactly(share, bytes);
+    }
+    for (int tries = 0; !granted && tries < 5 && others_in_flight(share); ++tries) {
+        sleep_ns(50000);
+        granted = charge_exactly(share, bytes);
+    }
+    __atomic_store_n(&share.view.ledger->arbiter, 0u, __ATOMIC_SEQ_CST);
+    if (locked) unlock_denials(share);
+    return granted;
+}
+
+bool charge_share(Share& share, uint64_t bytes) {
+    refresh_limits(share);
+    take_measured_overhead(share);
+    drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];
+    ledger::add(slot.in_flight, 1);
+    if (__atomic_load_n(&share.view.ledger->arbiter, __ATOMIC_SEQ_CST) == 0 &&
+        ledger::try_charge(share.view, effective_limit(share), bytes))
+        return true;
+    if (charge_slowly(share, bytes)) return true;
+    ledger::add(slot.in_flight, static_cast<uint64_t>(-1));
+    ledger::add(slot.denied, 1);
+    ledger::add(slot.denied_bytes, bytes);
+    return false;
+}
+
+void uncharge(Share& share, uint64_t bytes) {
+    if (!ledger::uncharge(share.view, bytes)) ledger::add(share.view.ledger->slot[share.view.slot].errors, 1);
+}
+
+void count_gauge(int share, uint64_t more, uint64_t less, drawbridge_gauge gauge) {
+    ledger::add(own_slot(share).gauge[gauge], more - less);
+}
+
+}  // namespace
+
+drawbridge_slot& own_slot(int share) {
+    const ledger::View& view = process.shares[share].view;
+    return view.ledger->slot[view.slot];
+}
+
+const ledger::Limits& limits_of(int share) {
+    refresh_limits(process.shares[share]);
+    return process.shares[share].cached;
+}
+
+bool reserve(int device, uint64_t bytes, Reservation& made) {
+    made = {};
+    int share = enforcing() ? share_of_device(device) : -1;
+    if (share < 0) return true;
+    for (; share >= 0; share = process.shares[share].next) {
+        if (!charge_share(process.shares[share], bytes)) continue;
+        made = {share, bytes};
+        return true;
+    }
+    return false;
+}
+
+void cancel(const Reservation& made) {
+    if (made.share < 0) return;
+    uncharge(process.shares[made.share], made.bytes);
+    ledger::add(own_slot(made.share).in_flight, static_cast<uint64_t>(-1));
+}
+
+void settle(const Reservation& made, uint64_t kept, drawbridge_gauge gauge) {
+    if (made.share < 0) return;
+    drawbridge_slot& slot = own_slot(made.share);
+    if (kept > made.bytes) ledger::charge(process.shares[made.share].view, kept - made.bytes);
+    if (kept < made.bytes) uncharge(process.shares[made.share], made.bytes - kept);
+    count_gauge(made.share, kept, 0, gauge);
+    ledger::add(slot.allocations, 1);
+    ledger::add(slot.in_flight, static_cast<uint64_t>(-1));
+}
+
+void release(int share, uint64_t bytes, drawbridge_gauge gauge) {
+    if (share < 0) return;
+    uncharge(process.shares[share], bytes);
+    count_gauge(share, 0, bytes, gauge);
+    ledger::add(own_slot(share).frees, 1);
+}
+
+void adjust(int share, uint64_t before, uint64_t after, drawbridge_gauge gauge) {
+    if (share < 0 || before == after) return;
+    if (after > before)
+        ledger::charge(process.shares[share].view, after - before);
+    else
+        uncharge(process.shares[share], before - after);
+    count_gauge(share, after, before, gauge);
+}
+
+void add_overhead(int share, uint64_t bytes) {
+    if (share < 0 || (limits_of(share).flags & DRAWBRIDGE_CHARGE_OVERHEAD) == 0) return;
+    ledger::charge(process.shares[share].view, bytes);
+    ledger::add(own_slot(share).provisional, bytes);
+}
+
+void drop_overhead(int share, uint64_t bytes) {
+    if (share < 0) return;
+    uint64_t& assumed = own_slot(share).provisional;
+    uint64_t now = __atomic_load_n(&assumed, __ATOMIC_RELAXED);
+    uint64_t less = 0;
+    do {
+        less = now < bytes ? now : bytes;
+    } while (!__atomic_compare_exchange_n(&assumed, &now, now - less, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    if (less != 0) uncharge(process.shares[share], less);
+}
+
+bool reserve_overhead(int device, uint64_t bytes, Reservation& made) {
+    made = {};
+    const int share = enforcing() ? share_of_device(device) : -1;
+    if (share < 0 || (limits_of(share).flags & DRAWBRIDGE_CHARGE_OVERHEAD) == 0) return true;
+    if (!charge_share(process.shares[share], bytes)) return false;
+    made = {share, bytes};
+    return true;
+}
+
+void settle_overhead(const Reservation& made) {
+    if (made.share < 0) return;
+    ledger::add(own_slot(made.share).provisional, made.bytes);
+    ledger::add(own_slot(made.share).in_flight, static_cast<uint64_t>(-1));
+}
+
+drawbridge_gauge gauge_of(Kind kind) {
+    switch (kind) {
+        case Kind::linear:
+            return DRAWBRIDGE_GAUGE_LINEAR;
+        case Kind::managed:
+            return DRAWBRIDGE_GAUGE_MANAGED;
+        case Kind::array:
+            return DRAWBRIDGE_GAUGE_ARRAY;
+        case Kind::vmm_handle:
+            return DRAWBRIDGE_GAUGE_VMM;
+        case Kind::pool_block:
+            return DRAWBRIDGE_GAUGE_POOL;
+        case Kind::graph_block:
+            return DRAWBRIDGE_GAUGE_GRAPH;
+    }
+    return DRAWBRIDGE_GAUGE_LINEAR;
+}
+
+bool retry_after_reap(int share, int status, int& tries) {
+    if (share < 0 || status != cuda_out_of_memory || tries >= 5) return false;
+    const uint64_t since = __atomic_load_n(&reaped_at, __ATOMIC_RELAXED);
+    if (since == 0 || monotonic_ns() - since > reap_memory_ns) return false;
+    ++tries;
+    sleep_ns(20000000);
+    ledger::add(own_slot(share).oom_retries, 1);
+    return true;
+}
+
+}  // namespace preload

@@ -1,0 +1,93 @@
+// Charging memory to shares: reserve before the driver is called, settle after. The fast path takes no lock and asks no
+// kernel; a refusal is decided slowly and surely.
+#pragma once
+
+#include <stdint.h>
+
+#include "preload/process.hpp"
+#include "preload/table.hpp"
+
+namespace preload {
+
+/// Bytes set aside for one driver call. `share` is -1 where nothing is limited.
+struct Reservation {
+    int share = -1;
+    uint64_t bytes = 0;
+};
+
+/// Addresses and handles of this process: device pointers, arrays, blocks of pools.
+extern Table blocks;
+
+/// Sets bytes aside on a device's share. False: over the limit.
+bool reserve(int device, uint64_t bytes, Reservation& made);
+
+/// Charges without asking, for what is not refused (contexts). Overhead, see `add_overhead`.
+void add_overhead(int share, uint64_t bytes);
+void drop_overhead(int share, uint64_t bytes);
+/// Overhead that may be refused (stacks, heaps).
+bool reserve_overhead(int device, uint64_t bytes, Reservation& made);
+void settle_overhead(const Reservation& made);
+
+/// Gives everything back: the driver has refused.
+void cancel(const Reservation& made);
+
+/// The driver has granted it: keeps `kept` bytes of the reservation (or more) and counts them to a gauge.
+void settle(const Reservation& made, uint64_t kept, drawbridge_gauge gauge);
+
+/// The driver has freed it.
+void release(int share, uint64_t bytes, drawbridge_gauge gauge);
+
+/// Moves a share's charge from one value to another, in either direction.
+void adjust(int share, uint64_t before, uint64_t after, drawbridge_gauge gauge);
+
+/// The gauge that a kind of block counts to.
+drawbridge_gauge gauge_of(Kind kind);
+
+/// The own slot of a share, for counters.
+drawbridge_slot& own_slot(int share);
+
+/// The limits as of now.
+const ledger::Limits& limits_of(int share);
+
+/// After a denial or before a report: what this process's pools hold now. Defined where pools are.
+void refresh_pools();
+void trim_pools();
+
+/// True where a "no memory" of the driver is worth another try: slots of dead processes were freed less than two
+/// seconds ago and the driver may still be at it. Sleeps a little; at most 5 times for each `tries`.
+bool retry_after_reap(int share, int status, int& tries);
+
+/// A driver call that makes a block: reserves, calls, settles, remembers.
+/// `call` answers a CUresult; `key` gives the address afterwards.
+template <class Call, class Key>
+int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call, Key key) {
+    Reservation made;
+    if (!reserve(device, bytes, made)) return cuda_out_of_memory;
+    int tries = 0;
+    int status = call();
+    while (status == cuda_out_of_memory && retry_after_reap(made.share, status, tries)) status = call();
+    if (status != cuda_success) {
+        cancel(made);
+        return status;
+    }
+    settle(made, bytes, gauge_of(kind));
+    if (made.share >= 0)
+        blocks.insert({key(), bytes, owner, static_cast<int16_t>(made.share), kind});
+    return status;
+}
+
+/// A driver call that frees a block. The record goes out first: another thread may be given the address at once.
+template <class Call>
+int free_block(uint64_t key, Call call) {
+    Record record;
+    const bool known = blocks.take(key, record);
+    const int status = call();
+    if (!known) return status;
+    if (status != cuda_success)
+        blocks.insert(record);
+    else
+        release(record.share, record.bytes, gauge_of(record.kind));
+    return status;
+}
+
+}  // namespace preload

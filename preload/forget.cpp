@@ -1,0 +1,18 @@
+#include "preload/charge.hpp"
+#include "preload/contexts.hpp"
+#include "preload/graphs.hpp"
+#include "preload/pools.hpp"
+#include "preload/state.hpp"
+#include "preload/vmm.hpp"
+
+namespace preload {
+
+void forget_blocks() {
+    blocks.forget();
+    forget_contexts();
+    forget_graphs();
+    forget_pools();
+    forget_vmm();
+}
+
+}  // namespace preload

@@ -1,0 +1,18 @@
+// Memory of graphs: allocation nodes, whose memory the driver maps at the launch and keeps until it is trimmed.
+#pragma once
+
+namespace preload {
+
+/// Notes that this process makes graphs that allocate; until then launches cost nothing.
+void graph_memory_seen();
+
+/// Charges what the driver holds for graphs now.
+void refresh_graph_memory();
+
+/// Gives unused graph memory of all devices back.
+void trim_graph_memory();
+
+/// Forgets everything, in a forked child.
+void forget_graphs();
+
+}  // namespace preload

@@ -1,0 +1,103 @@
+#include "preload/process.hpp"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "preload/os.hpp"
+#include "preload/real_libc.hpp"
+#include "preload/resolve.hpp"
+
+namespace preload {
+
+constinit Process process;
+
+namespace {
+
+Mutex starting;
+
+// The library lies in <root>/lib, the shares in <root>/shares. No variable of the environment has a say in it.
+bool find_root(char* root, size_t size) {
+    snprintf(root, size, "%s", own_path());
+    for (int up = 0; up < 2; ++up) {
+        char* slash = strrchr(root, '/');
+        if (slash == nullptr) return false;
+        *slash = '\0';
+    }
+    return true;
+}
+
+Mode refuse(const char* folder, const char* reason) {
+    snprintf(process.problem.text, sizeof process.problem.text, "%s: %s", folder, reason);
+    return Mode::refused;
+}
+
+// Folders that hold no limits are no shares: mount points of another claim's may be on their way out.
+Mode open_all(const char* folder, DIR* list) {
+    while (const dirent* entry = readdir(list)) {
+        if (entry->d_name[0] == '.') continue;
+        if (process.share_count == max_shares) return refuse(folder, "more than 16 shares");
+        char path[96];
+        const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (length < 0 || static_cast<size_t>(length) >= sizeof path) return refuse(folder, "name too long");
+        if (!open_share(path, process.shares[process.share_count], process.problem)) return Mode::refused;
+        ++process.share_count;
+    }
+    return process.share_count == 0 ? refuse(folder, "holds no share") : Mode::ready;
+}
+
+Mode find_shares() {
+    char root[96];
+    if (!find_root(root, sizeof root)) return Mode::dormant;
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s/%s", root, DRAWBRIDGE_SHARES_FOLDER);
+    const KeepErrno keep;
+    DIR* list = opendir(folder);
+    if (list == nullptr) {
+        if (strcmp(root, DRAWBRIDGE_ROOT) != 0) return Mode::dormant;  // somebody tries the library by hand
+        return refuse(folder, "cannot be read");
+    }
+    const Mode mode = open_all(folder, list);
+    closedir(list);
+    return mode;
+}
+
+}  // namespace
+
+Mode load_shares() {
+    Mode mode = __atomic_load_n(&process.mode, __ATOMIC_ACQUIRE);
+    if (mode != Mode::unknown) return mode;
+    const Guard guard(starting);
+    if (process.mode == Mode::unknown) {
+        mode = find_shares();
+        __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
+    }
+    return process.mode;
+}
+
+int share_of_uuid(const uint8_t (&uuid)[16]) {
+    for (int share = 0; share < process.share_count; ++share)
+        if (memcmp(process.shares[share].limits->device_uuid, uuid, sizeof uuid) == 0) return share;
+    return -1;
+}
+
+int current_device() {
+    if (process.device_count == 1) return 0;
+    int device = -1;
+    if (helpers.context_device == nullptr || helpers.context_device(&device) != cuda_success) return -1;
+    return device;
+}
+
+uint64_t current_context() {
+    void* context = nullptr;
+    if (helpers.context_current == nullptr || helpers.context_current(&context) != cuda_success) return 0;
+    return reinterpret_cast<uint64_t>(context);
+}
+
+void forget_parent() {
+    for (Share& share : process.shares) close_share(share);
+    process = Process{};
+    starting = Mutex{};
+}
+
+}  // namespace preload

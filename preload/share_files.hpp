@@ -1,0 +1,46 @@
+// The share's two files: finding, checking and mapping them, and the slot that a process holds in the ledger.
+#pragma once
+
+#include <stdint.h>
+
+#include "preload/ledger.hpp"
+
+namespace preload {
+
+/// One share of a GPU as this process has it mapped.
+struct Share {
+    ledger::View view;
+    drawbridge_limits* limits = nullptr;
+    int file = -1;           // the ledger, whose lock on our byte says that we live
+    bool holds_slot = false;
+    uint32_t owner_pid = 0;  // of the slot
+    int next = -1;           // another share of the same device
+    uint64_t seen_overhead = 0;
+    ledger::Limits cached;
+    char name[96] = {};      // folder, for messages
+};
+
+/// Why a share cannot be used; `text` names file and reason.
+struct Problem {
+    char text[320] = {};
+};
+
+/// Opens, checks and maps one share's folder. False with a problem.
+bool open_share(const char* folder, Share& share, Problem& problem);
+void close_share(Share& share);
+
+/// Takes a slot of the ledger for this process. False with a problem (all 1024 held by living processes).
+bool claim_slot(Share& share, Problem& problem);
+
+/// Frees the slots of processes that are gone; how many. Never one that might live.
+uint32_t reap(Share& share);
+
+/// Takes the lock under which denials are decided, for at most 20 ms; false: go on without.
+bool lock_denials(Share& share);
+void unlock_denials(Share& share);
+
+/// Checks that the ledger file is still there in full, and takes the slot's lock again if the program has closed our
+/// descriptor. False where the file has been cut: then it must not be touched again.
+bool check_ledger(Share& share);
+
+}  // namespace preload

@@ -1,0 +1,9 @@
+// Resetting what a forked child must not keep.
+#pragma once
+
+namespace preload {
+
+/// Forgets all blocks, handles, pools and graphs of the parent.
+void forget_blocks();
+
+}  // namespace preload

@@ -1,0 +1,11 @@
+// What programs are shown of a share.
+#pragma once
+
+#include "preload/process.hpp"
+
+namespace preload {
+
+/// Total, used and free of a share and those chained to it, within what the device has.
+ledger::Report report_share(int first, uint64_t device_total, uint64_t device_free);
+
+}  // namespace preload
