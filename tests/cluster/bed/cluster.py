@@ -114,9 +114,14 @@ class Cluster:
 
     def _start_control_plane(self, release: Release) -> None:
         configuration = json.dumps(daemons.proxy_configuration(self.place, release))
-        (self.place.root / "kube-proxy.json").write_text(configuration, encoding="utf-8")
+        file = self.place.root / "kube-proxy.json"
+        # kube-proxy ends when this file is touched.
+        if not file.exists():
+            file.write_text(configuration, encoding="utf-8")
         for daemon in (daemons.controller_manager, daemons.scheduler, daemons.proxy):
             self.start(daemon(self.place, release), release)
+        if "kwok" in self.space.daemons():
+            self.start_player()
 
     def _start_runtimes(self, made: list[Node], release: Release) -> None:
         archive = self.place.root / "standard-images.tar"
@@ -210,6 +215,7 @@ class Cluster:
         """Creates the ResourceSlices of a file, and a node played by KWOK for each that they name."""
         slices = [item for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))
                   for item in (document or {}).get("items", [document]) if item]  # fmt: skip
+        self.start_player()
         for name in sorted({item["spec"]["nodeName"] for item in slices if "nodeName" in item["spec"]}):
             if self.api.find(f"/api/v1/nodes/{name}") is None:
                 self.add_fake_node(name)
@@ -217,13 +223,17 @@ class Cluster:
             path = f"/apis/resource.k8s.io/v1/resourceslices/{item['metadata']['name']}"
             self.api.apply(path, item)
 
+    def start_player(self) -> None:
+        """Starts KWOK, which plays the fake nodes."""
+        self.start(daemons.kwok(self.place, components.ensure(components.kwok())), self.release())
+
     def add_fake_nodes(self, count: int) -> None:
+        self.start_player()
         for number in range(1, count + 1):
             self.add_fake_node(f"fake-{number}")
 
     def add_fake_node(self, name: str) -> None:
         """A node whose pods are played: they start and end, and nothing runs."""
-        self.start(daemons.kwok(self.place, components.ensure(components.kwok())), self.release())
         amounts = {"cpu": "64", "memory": "512Gi", "pods": "1000"}
         labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "drawbridge.test/fake": "true"}
         metadata = {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": labels}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -36,6 +37,8 @@ class Component:
     module_file: str = "go.mod"
     links: tuple[str, ...] = ()
     ldflags: str = "-s -w"
+    module: str = ""  # of which `files` are wanted too
+    files: tuple[str, ...] = ()
 
     def folder(self) -> Path:
         return CACHE / self.name / self.version
@@ -63,7 +66,12 @@ def containerd() -> Component:
 
 
 def kwok() -> Component:
-    return Component("kwok", PINS["kwok"], ("sigs.k8s.io/kwok/cmd/kwok",))
+    """The player of nodes and pods, with its own description of what they do."""
+    stages = ("node/fast/node-initialize", "node/heartbeat-with-lease/node-heartbeat-with-lease",
+              "pod/fast/pod-ready", "pod/fast/pod-delete")  # fmt: skip
+    files = tuple(f"kustomize/stage/{name}.yaml" for name in stages)
+    return Component(
+        "kwok", PINS["kwok"], ("sigs.k8s.io/kwok/cmd/kwok",), module="sigs.k8s.io/kwok", files=files)  # fmt: skip
 
 
 def ensure(component: Component) -> Path:
@@ -109,6 +117,12 @@ def build(component: Component, folder: Path) -> None:
         follow(child, sink, len(listed.stdout.split()))
     if child.wait() != 0:
         raise BuildFailed(f"{title} did not build; the reason is at the end of {log}")
+    if component.files:
+        found = subprocess.run(
+            ["go", "list", *choice, "-m", "-f", "{{.Dir}}", component.module],
+            cwd=source, env=environment, capture_output=True, text=True, check=True)  # fmt: skip
+        for name in component.files:
+            shutil.copy(Path(found.stdout.strip()) / name, folder / Path(name).name)
     for name in component.links:
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(component.name)

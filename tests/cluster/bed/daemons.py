@@ -111,10 +111,11 @@ def proxy_configuration(place: Place, release: Release) -> dict:
 
 def kwok(place: Place, programs: Path) -> Daemon:
     """Plays the kubelet for the nodes that carry its annotation."""
+    stages = [f"--config={file}" for file in sorted(programs.glob("*.yaml"))]
     return Daemon("kwok", [
-        str(programs / "kwok"), f"--kubeconfig={place.kubeconfig}",
-        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--disregard-status-with-annotation-selector=",
-        "--node-lease-duration-seconds=40", "--cidr=10.245.0.0/16", "--node-ip=10.200.0.1"])  # fmt: skip
+        str(programs / "kwok"), f"--kubeconfig={place.kubeconfig}", *stages,
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40",
+        "--cidr=10.245.0.0/16", f"--node-ip={API_ADDRESS}"])  # fmt: skip
 
 
 def gate_map(release: Release) -> dict[str, bool]:

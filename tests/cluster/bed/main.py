@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bed import components, residue
 from bed.cluster import Cluster, Wish
+from bed.drawbridge import Installation
 from bed.place import BASE, DEFAULT_NAME, Place
 from bed.space import Failed, NotUp
 
@@ -47,6 +48,9 @@ def up(options: argparse.Namespace) -> int:
     if options.fleet:
         steps("fleet")
         cluster.add_fleet(options.fleet)
+    if options.drawbridge:
+        steps("Drawbridge")
+        Installation(cluster).install(replicas=options.replicas)
     steps(f"cluster {options.name} is up: cluster kubectl --name {options.name} -- get nodes")
     return 0
 
@@ -115,6 +119,8 @@ def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Name
     one.add_argument("--feature-gates", metavar="GATE=BOOL,...", help="instead of what the minor needs to share devices")
     one.add_argument("--fake-nodes", type=int, default=0, metavar="N", help="add nodes that are played by KWOK")
     one.add_argument("--fleet", type=Path, metavar="FILE", help="ResourceSlices to create, with played nodes as needed")
+    one.add_argument("--drawbridge", action="store_true", help="install Drawbridge from this tree's build")
+    one.add_argument("--replicas", type=int, default=1, help="how many webhooks (default: 1)")
     command("down", "end a cluster and remove everything of it")
     command("status", "what runs and what does not", None)
     log = command("logs", "print what a component has said, or list the components")

@@ -158,6 +158,13 @@ class Space:
             raise
         return made
 
+    def listen(self, host: str) -> socket.socket:
+        """A listening TCP socket inside the cluster's network, on a port that is free."""
+        made = self._socket_inside()
+        made.bind((host, 0))
+        made.listen(64)
+        return made
+
     def _socket_inside(self) -> socket.socket:
         """A socket belongs to the network in which it is made, whoever uses it; made in a thread of its own."""
         result: list[socket.socket | OSError] = []

@@ -1,0 +1,93 @@
+"""What the cluster tests share: one cluster with Drawbridge and the test fleet, a namespace a test, and the evidence."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+sys.path[:0] = [str(HERE.parent), str(ROOT / "tests" / "cases"), str(HERE)]
+
+
+from bed.cluster import Cluster, Wish  # noqa: E402
+from bed.components import DEFAULT_MINOR  # noqa: E402
+from bed.drawbridge import Installation  # noqa: E402
+from bench import Bench, Names  # noqa: E402
+
+FLEET = ROOT / "tests" / "cases" / "fleet.yaml"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kubernetes", default=os.environ.get("CLUSTER_KUBERNETES", DEFAULT_MINOR), help="minor version")
+    parser.addoption("--keep-cluster", action="store_true", help="leave the cluster up behind the tests")
+
+
+@pytest.fixture(scope="session")
+def minor(request: pytest.FixtureRequest) -> str:
+    """The Kubernetes minor under test."""
+    return request.config.getoption("--kubernetes")
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, minor: str) -> Iterator[Cluster]:
+    """A cluster of one real node and the nodes of the test fleet."""
+    made = Cluster(f"tests-{minor.replace('.', '-')}", lambda text: print(f"cluster: {text}", flush=True))
+    made.up(Wish(minor))
+    made.add_fleet(FLEET)
+    try:
+        yield made
+    finally:
+        if not request.config.getoption("--keep-cluster"):
+            made.down()
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: Cluster) -> Installation:
+    """Drawbridge as its users install it; every review is recorded."""
+    made = Installation(cluster)
+    made.install()
+    return made
+
+
+@pytest.fixture(scope="session")
+def session_bench(cluster: Cluster, installation: Installation) -> Iterator[Bench]:
+    made = Bench(cluster, installation)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def bench(session_bench: Bench) -> Bench:
+    """The cluster with Drawbridge, as a test finds it: direct, serving, nothing of other tests on the fleet."""
+    session_bench.settle()
+    return session_bench
+
+
+@pytest.fixture
+def names(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Names]:
+    """A namespace of the test's own."""
+    made = bench.namespace(f"t-{uuid.uuid4().hex[:8]}")
+    request.node.stash[EVIDENCE] = made
+    yield made
+    made.remove()
+
+
+EVIDENCE = pytest.StashKey[Names]()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    """A test that failed prints what its namespace holds, the reviews, and what the components said of it."""
+    report = (yield).get_result()
+    made = item.stash.get(EVIDENCE, None)
+    if report.failed and report.when == "call" and made is not None:
+        report.sections += made.evidence()
+
+
+
