@@ -33,27 +33,35 @@ Cell cell_of(uint32_t format, uint32_t channels) {
         default:
             break;
     }
-    if (format >= 0x93 && format <= 0x9e) return {16, 4};                        // BC2, BC3, BC5 to BC7
-    if (format >= 0xc0 && format <= 0xc8) return {1u << ((format - 0xc0) % 3), 1};  // 8-bit normalised
-    if (format >= 0xc9 && format <= 0xcb) return {2u << (format - 0xc9), 1};        // signed 16-bit normalised
+    if (format >= 0x93 && format <= 0x9e) return {16, 4};  // BC2, BC3, BC5 to BC7
+    if (format >= 0xc0 && format <= 0xc8)
+        return {1u << ((format - 0xc0) % 3), 1};  // 8-bit normalised
+    if (format >= 0xc9 && format <= 0xcb)
+        return {2u << (format - 0xc9), 1};  // signed 16-bit normalised
     return {16 * count, 1};
 }
 
-uint64_t up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
+uint64_t up(uint64_t value, uint64_t step) {
+    return (value + step - 1) / step * step;
+}
 
 // The smallest power of two that holds the value, at most `most`.
 uint64_t block(uint64_t value, uint64_t least, uint64_t most) {
     uint64_t size = least;
-    while (size < value && size < most) size *= 2;
+    while (size < value && size < most)
+        size *= 2;
     return size;
 }
 
 uint64_t product(uint64_t a, uint64_t b) {
     uint64_t result = 0;
-    return __builtin_mul_overflow(a, b, &result) || result > ledger::absurd_bytes ? ledger::absurd_bytes + 1 : result;
+    return __builtin_mul_overflow(a, b, &result) || result > ledger::absurd_bytes
+               ? ledger::absurd_bytes + 1
+               : result;
 }
 
-uint64_t level_bytes(const Cell& cell, uint64_t width, uint64_t height, uint64_t depth, bool layered) {
+uint64_t level_bytes(const Cell& cell, uint64_t width, uint64_t height, uint64_t depth,
+                     bool layered) {
     const uint64_t row = up(product(up(width, cell.side) / cell.side, cell.bytes), 64);
     const uint64_t rows = up(height == 0 ? 1 : height, cell.side) / cell.side;
     const bool volume = depth > 1 && !layered;
@@ -63,13 +71,16 @@ uint64_t level_bytes(const Cell& cell, uint64_t width, uint64_t height, uint64_t
     return product(product(row, high), deep);
 }
 
-uint64_t half(uint64_t size) { return size <= 1 ? size : size / 2; }
+uint64_t half(uint64_t size) {
+    return size <= 1 ? size : size / 2;
+}
 
 }  // namespace
 
 uint64_t array_bytes(const ArrayShape& shape) {
     if ((shape.flags & (array_sparse | array_deferred)) != 0) return 0;
-    if (shape.width > ledger::absurd_bytes || shape.height > ledger::absurd_bytes || shape.depth > ledger::absurd_bytes)
+    if (shape.width > ledger::absurd_bytes || shape.height > ledger::absurd_bytes ||
+        shape.depth > ledger::absurd_bytes)
         return ledger::absurd_bytes + 1;
     const Cell cell = cell_of(shape.format, shape.channels);
     const bool layered = (shape.flags & array_layered) != 0;
@@ -79,7 +90,8 @@ uint64_t array_bytes(const ArrayShape& shape) {
     uint64_t sum = 0;
     for (uint32_t level = 0; level < shape.levels && level < 64; ++level) {
         sum += level_bytes(cell, width, height, depth, layered);
-        if (sum > ledger::absurd_bytes || (width <= 1 && height <= 1 && (layered || depth <= 1))) break;
+        if (sum > ledger::absurd_bytes || (width <= 1 && height <= 1 && (layered || depth <= 1)))
+            break;
         width = half(width);
         height = half(height);
         if (!layered) depth = half(depth);

@@ -30,7 +30,8 @@ void refresh_limits(Share& share) {
 
 // The agent has measured this process anew: its figure takes the place of what was assumed.
 void take_measured_overhead(Share& share) {
-    const uint64_t now = __atomic_load_n(&share.limits->overhead_mib[share.view.slot], __ATOMIC_RELAXED);
+    const uint64_t now =
+        __atomic_load_n(&share.limits->overhead_mib[share.view.slot], __ATOMIC_RELAXED);
     if (now == __atomic_load_n(&share.seen_overhead, __ATOMIC_RELAXED)) return;
     if (__atomic_exchange_n(&share.seen_overhead, now, __ATOMIC_RELAXED) == now || now == 0) return;
     drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];
@@ -46,7 +47,8 @@ uint64_t effective_limit(const Share& share) {
 bool others_in_flight(const Share& share) {
     const uint32_t count = ledger::slots_in_use(*share.view.ledger);
     for (uint32_t slot = 0; slot < count; ++slot)
-        if (slot != share.view.slot && __atomic_load_n(&share.view.ledger->slot[slot].in_flight, __ATOMIC_RELAXED) != 0)
+        if (slot != share.view.slot &&
+            __atomic_load_n(&share.view.ledger->slot[slot].in_flight, __ATOMIC_RELAXED) != 0)
             return true;
     return false;
 }
@@ -58,7 +60,8 @@ bool charge_exactly(Share& share, uint64_t bytes) {
     return false;
 }
 
-// The slow way: one process of the share at a time, after the dead are gone and the own pools are as small as can be.
+// The slow way: one process of the share at a time, after the dead are gone and the own pools are
+// as small as can be.
 bool charge_slowly(Share& share, uint64_t bytes) {
     if (bytes > ledger::absurd_bytes || !check_ledger(share)) return false;
     const bool locked = lock_denials(share);
@@ -95,7 +98,8 @@ bool charge_share(Share& share, uint64_t bytes) {
 }
 
 void uncharge(Share& share, uint64_t bytes) {
-    if (!ledger::uncharge(share.view, bytes)) ledger::add(share.view.ledger->slot[share.view.slot].errors, 1);
+    if (!ledger::uncharge(share.view, bytes))
+        ledger::add(share.view.ledger->slot[share.view.slot].errors, 1);
 }
 
 void count_gauge(int share, uint64_t more, uint64_t less, drawbridge_gauge gauge) {
@@ -171,7 +175,8 @@ void drop_overhead(int share, uint64_t bytes) {
     uint64_t less = 0;
     do {
         less = now < bytes ? now : bytes;
-    } while (!__atomic_compare_exchange_n(&assumed, &now, now - less, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(&assumed, &now, now - less, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
     if (less != 0) uncharge(process.shares[share], less);
 }
 

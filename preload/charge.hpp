@@ -1,11 +1,11 @@
-// Charging memory to shares: reserve before the driver is called, settle after. The fast path takes no lock and asks no
-// kernel; a refusal is decided slowly and surely.
+// Charging memory to shares: reserve before the driver is called, settle after. The fast path takes
+// no lock and asks no kernel; a refusal is decided slowly and surely.
 #pragma once
-
-#include <stdint.h>
 
 #include "preload/process.hpp"
 #include "preload/table.hpp"
+
+#include <stdint.h>
 
 namespace preload {
 
@@ -31,7 +31,8 @@ void settle_overhead(const Reservation& made);
 /// Gives everything back: the driver has refused.
 void cancel(const Reservation& made);
 
-/// The driver has granted it: keeps `kept` bytes of the reservation (or more) and counts them to a gauge.
+/// The driver has granted it: keeps `kept` bytes of the reservation (or more) and counts them to a
+/// gauge.
 void settle(const Reservation& made, uint64_t kept, drawbridge_gauge gauge);
 
 /// The driver has freed it.
@@ -53,8 +54,9 @@ const ledger::Limits& limits_of(int share);
 void refresh_pools();
 void trim_pools();
 
-/// True where a "no memory" of the driver is worth another try: slots of dead processes were freed less than two
-/// seconds ago and the driver may still be at it. Sleeps a little; at most 5 times for each `tries`.
+/// True where a "no memory" of the driver is worth another try: slots of dead processes were freed
+/// less than two seconds ago and the driver may still be at it. Sleeps a little; at most 5 times
+/// for each `tries`.
 bool retry_after_reap(int share, int status, int& tries);
 
 /// A driver call that makes a block: reserves, calls, settles, remembers.
@@ -65,7 +67,8 @@ int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call,
     if (!reserve(device, bytes, made)) return cuda_out_of_memory;
     int tries = 0;
     int status = call();
-    while (status == cuda_out_of_memory && retry_after_reap(made.share, status, tries)) status = call();
+    while (status == cuda_out_of_memory && retry_after_reap(made.share, status, tries))
+        status = call();
     if (status != cuda_success) {
         cancel(made);
         return status;
@@ -76,7 +79,8 @@ int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call,
     return status;
 }
 
-/// A driver call that frees a block. The record goes out first: another thread may be given the address at once.
+/// A driver call that frees a block. The record goes out first: another thread may be given the
+/// address at once.
 template <class Call>
 int free_block(uint64_t key, Call call) {
     Record record;

@@ -1,11 +1,11 @@
-// cuInit: where a process without CUDA becomes one with it, where shares are claimed, and where everything that is
-// missing ends in a refusal.
-#include <stdio.h>
-
+// cuInit: where a process without CUDA becomes one with it, where shares are claimed, and where
+// everything that is missing ends in a refusal.
 #include "preload/charge.hpp"
 #include "preload/os.hpp"
 #include "preload/resolve.hpp"
 #include "preload/state.hpp"
+
+#include <stdio.h>
 
 extern "C" int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void*);
 
@@ -37,7 +37,8 @@ void chain(int device, int first) {
     process.share_of[device] = static_cast<int16_t>(first);
     int last = first;
     for (int share = first + 1; share < process.share_count; ++share) {
-        if (__builtin_memcmp(process.shares[share].limits->device_uuid, process.shares[first].limits->device_uuid, 16) != 0)
+        if (__builtin_memcmp(process.shares[share].limits->device_uuid,
+                             process.shares[first].limits->device_uuid, 16) != 0)
             continue;
         process.shares[last].next = share;
         last = share;
@@ -56,7 +57,8 @@ void learn_device(int device) {
     helpers.device_attribute(&integrated, attribute_integrated, device);
     process.stack_threads[device] = static_cast<uint32_t>(multiprocessors * threads);
     const int share = share_of_uuid(uuid);
-    if (share >= 0 && integrated == 0) chain(device, share);  // an integrated GPU's memory is the host's
+    if (share >= 0 && integrated == 0)
+        chain(device, share);  // an integrated GPU's memory is the host's
 }
 
 bool claim_for(int device, Problem& problem) {
@@ -65,7 +67,8 @@ bool claim_for(int device, Problem& problem) {
     for (int share = process.share_of[device]; share >= 0; share = process.shares[share].next) {
         if (!claim_slot(process.shares[share], problem)) return false;
         own_slot(share).driver_version = static_cast<uint32_t>(version);
-        own_slot(share).seen_generation = static_cast<uint32_t>(process.shares[share].cached.generation);
+        own_slot(share).seen_generation =
+            static_cast<uint32_t>(process.shares[share].cached.generation);
         reap(process.shares[share]);
     }
     return true;
@@ -80,7 +83,8 @@ int take_shares() {
         learn_device(device);
         if (!claim_for(device, problem)) return refuse(problem.text);
     }
-    if (!fork_handler_set) fork_handler_set = __register_atfork(nullptr, nullptr, &in_child, nullptr) == 0;
+    if (!fork_handler_set)
+        fork_handler_set = __register_atfork(nullptr, nullptr, &in_child, nullptr) == 0;
     __atomic_store_n(&process.mode, Mode::enforcing, __ATOMIC_RELEASE);
     return cuda_success;
 }
@@ -90,7 +94,8 @@ int take_shares() {
 
 extern "C" {
 
-__attribute__((visibility("default"))) extern const char drawbridge_build[] = "drawbridge preload 1.0";
+__attribute__((visibility("default"))) extern const char drawbridge_build[] =
+    "drawbridge preload 1.0";
 
 int cuInit(uint32_t Flags) {
     using namespace preload;

@@ -1,4 +1,5 @@
-// Memory of graphs: allocation nodes, whose memory the driver maps at the launch and keeps until it is trimmed.
+// Memory of graphs: allocation nodes, whose memory the driver maps at the launch and keeps until it
+// is trimmed.
 #pragma once
 
 namespace preload {

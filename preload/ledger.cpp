@@ -7,14 +7,18 @@ namespace {
 
 constexpr uint64_t mib = 1024 * 1024;
 
-uint64_t& own_word(const View& view) { return view.ledger->used[view.slot]; }
+uint64_t& own_word(const View& view) {
+    return view.ledger->used[view.slot];
+}
 
 uint64_t overhead_bytes(const View& view, uint32_t slot) {
     return uint64_t{__atomic_load_n(&view.limits->overhead_mib[slot], __ATOMIC_RELAXED)} * mib;
 }
 
 // Words are written by tenants: a sum must not wrap whatever they hold.
-uint64_t saturating(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
+uint64_t saturating(uint64_t a, uint64_t b) {
+    return a + b < a ? UINT64_MAX : a + b;
+}
 
 }  // namespace
 
@@ -37,7 +41,8 @@ bool try_charge(const View& view, uint64_t limit, uint64_t bytes) {
     uint64_t sum = 0;
     const uint32_t count = slots_in_use(*view.ledger);
     for (uint32_t slot = 0; slot < count; ++slot)
-        sum = saturating(sum, saturating(load(view.ledger->used[slot]), overhead_bytes(view, slot)));
+        sum =
+            saturating(sum, saturating(load(view.ledger->used[slot]), overhead_bytes(view, slot)));
     if (sum <= limit) return true;
     uncharge(view, bytes);
     return false;
@@ -48,7 +53,8 @@ uint64_t usage(const View& view) {
     const uint32_t count = slots_in_use(*view.ledger);
     for (uint32_t slot = 0; slot < count; ++slot) {
         if (load(view.ledger->slot[slot].state) != DRAWBRIDGE_SLOT_LIVE) continue;
-        sum = saturating(sum, saturating(load(view.ledger->used[slot]), overhead_bytes(view, slot)));
+        sum =
+            saturating(sum, saturating(load(view.ledger->used[slot]), overhead_bytes(view, slot)));
     }
     return sum;
 }

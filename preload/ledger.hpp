@@ -1,14 +1,15 @@
-// The memory account of one share: who uses how much, and may somebody have more. Pure: works on the two mapped files
-// (abi.h), asks no clock, kernel or driver.
+// The memory account of one share: who uses how much, and may somebody have more. Pure: works on
+// the two mapped files (abi.h), asks no clock, kernel or driver.
 //
-// Every process owns one slot and one word of bytes in use. A reservation adds to the own word first and looks at the
-// sum then, so of two that race the later one in the total order sees the other, and what is granted never exceeds the
-// limit. No sum is stored anywhere: a process that dies at any instruction leaves a word that is at most too high.
+// Every process owns one slot and one word of bytes in use. A reservation adds to the own word
+// first and looks at the sum then, so of two that race the later one in the total order sees the
+// other, and what is granted never exceeds the limit. No sum is stored anywhere: a process that
+// dies at any instruction leaves a word that is at most too high.
 #pragma once
 
-#include <stdint.h>
-
 #include "preload/abi.h"
+
+#include <stdint.h>
 
 namespace preload::ledger {
 
@@ -45,11 +46,12 @@ void add(Word& word, uint64_t amount) {
 /// Adds to the own word.
 void charge(const View& view, uint64_t bytes);
 
-/// Takes from the own word; never below zero. False where there was less (an error of ours, or of who wrote the file).
+/// Takes from the own word; never below zero. False where there was less (an error of ours, or of
+/// who wrote the file).
 bool uncharge(const View& view, uint64_t bytes);
 
-/// Charges the bytes if the sum then is within the limit; otherwise charges nothing. Counts stale words and overheads,
-/// so it may refuse what `usage` would allow.
+/// Charges the bytes if the sum then is within the limit; otherwise charges nothing. Counts stale
+/// words and overheads, so it may refuse what `usage` would allow.
 bool try_charge(const View& view, uint64_t limit, uint64_t bytes);
 
 /// Bytes in use by all processes of the share: words and measured overheads of live slots.
@@ -61,14 +63,15 @@ uint32_t slots_in_use(const drawbridge_ledger& ledger);
 /// Raises the number of slots in use to at least `count`.
 void raise_slots_in_use(drawbridge_ledger& ledger, uint32_t count);
 
-/// Reads the limits; false where the agent was writing at three tries in a row (the copy is then unchanged).
+/// Reads the limits; false where the agent was writing at three tries in a row (the copy is then
+/// unchanged).
 bool read_limits(const drawbridge_limits& limits, Limits& copy);
 
 /// Empties a slot whose owner is gone: its word first, so that no sum counts what nobody holds.
 void clear_slot(drawbridge_ledger& ledger, uint32_t slot);
 
-/// Rounding of linear memory: the driver cuts blocks up to 1 MiB from shared ones in steps of 512 bytes, and backs
-/// larger ones with 2 MiB pages (seen on driver 580, H200).
+/// Rounding of linear memory: the driver cuts blocks up to 1 MiB from shared ones in steps of 512
+/// bytes, and backs larger ones with 2 MiB pages (seen on driver 580, H200).
 uint64_t rounded_linear(uint64_t bytes);
 
 /// What a share's processes see: total = limit or the device, free within both.

@@ -1,12 +1,12 @@
-// How a program gets at driver functions by name: dlsym, dlvsym, cuGetProcAddress. A wrapper is handed out if and only
-// if the real answer is the function that it wraps (enforcement: pointer identity); versions, flags and what the driver
-// lacks stay the driver's own.
-#include <dlfcn.h>
-#include <string.h>
-
+// How a program gets at driver functions by name: dlsym, dlvsym, cuGetProcAddress. A wrapper is
+// handed out if and only if the real answer is the function that it wraps (enforcement: pointer
+// identity); versions, flags and what the driver lacks stay the driver's own.
 #include "preload/process.hpp"
 #include "preload/real_libc.hpp"
 #include "preload/resolve.hpp"
+
+#include <dlfcn.h>
+#include <string.h>
 
 namespace {
 
@@ -18,8 +18,8 @@ bool resolve_for(int entry, bool load) {
     return entry < first_nvml_entry ? resolve_cuda(load) : resolve_nvml(load);
 }
 
-// RTLD_DEFAULT and RTLD_NEXT would find our own export, or skip it. Where the driver is not loaded, an unpreloaded
-// process finds nothing.
+// RTLD_DEFAULT and RTLD_NEXT would find our own export, or skip it. Where the driver is not loaded,
+// an unpreloaded process finds nothing.
 void* decide_scope(int entry, const char* name) {
     if (resolve_for(entry, false) && entry_reals[entry] != nullptr) return entry_wrappers[entry];
     libc().dlsym(RTLD_NEXT, name);  // leaves the message for dlerror
@@ -28,7 +28,8 @@ void* decide_scope(int entry, const char* name) {
 
 void* decide_handle(int entry, const char* name, void* found) {
     if (found == nullptr) return nullptr;  // the jump asks again and leaves the message for dlerror
-    if (found == entry_wrappers[entry]) return decide_scope(entry, name);  // the program's own handle
+    if (found == entry_wrappers[entry])
+        return decide_scope(entry, name);  // the program's own handle
     if (resolve_for(entry, false) && entry_reals[entry] == found) return entry_wrappers[entry];
     return found;
 }
@@ -52,7 +53,8 @@ __attribute__((visibility("hidden"))) void* drawbridge_decide(void* handle, cons
     return decide_handle(entry, name, own.dlsym(handle, name));
 }
 
-__attribute__((visibility("hidden"))) void* drawbridge_decide_version(void* handle, const char* name,
+__attribute__((visibility("hidden"))) void* drawbridge_decide_version(void* handle,
+                                                                      const char* name,
                                                                       const char* version) {
     const RealLibc& own = libc();
     const int entry = name == nullptr || resolving() ? -1 : entry_of_name(name);
@@ -67,9 +69,11 @@ int cuGetProcAddress(void* symbol, void* pfn, int driverVersion, uint64_t flags)
     return replace(function(symbol, pfn, driverVersion, flags), static_cast<void**>(pfn));
 }
 
-int cuGetProcAddress_v2(void* symbol, void* pfn, int driverVersion, uint64_t flags, void* symbolFound) {
+int cuGetProcAddress_v2(void* symbol, void* pfn, int driverVersion, uint64_t flags,
+                        void* symbolFound) {
     auto* function = real<cuGetProcAddress_v2_function>(entry_cuGetProcAddress_v2);
     if (function == nullptr) return cuda_not_initialized;
-    return replace(function(symbol, pfn, driverVersion, flags, symbolFound), static_cast<void**>(pfn));
+    return replace(function(symbol, pfn, driverVersion, flags, symbolFound),
+                   static_cast<void**>(pfn));
 }
 }

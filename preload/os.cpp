@@ -20,7 +20,9 @@
 namespace preload {
 
 KeepErrno::KeepErrno() : value_(errno) {}
-KeepErrno::~KeepErrno() { errno = value_; }
+KeepErrno::~KeepErrno() {
+    errno = value_;
+}
 
 // 0 free, 1 held, 2 held and somebody may wait.
 void Mutex::lock() {
@@ -73,12 +75,17 @@ bool ofd_lock(int file, int command, struct flock& lock, uint64_t byte) {
 
 }  // namespace
 
-FileFacts facts_of(int file) { return facts(file, "", AT_EMPTY_PATH); }
-FileFacts facts_of(const char* path) { return facts(AT_FDCWD, path, 0); }
+FileFacts facts_of(int file) {
+    return facts(file, "", AT_EMPTY_PATH);
+}
+FileFacts facts_of(const char* path) {
+    return facts(AT_FDCWD, path, 0);
+}
 
 void* map_file(int file, uint64_t size, bool writable) {
     const KeepErrno keep;
-    void* at = mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
+    void* at =
+        mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
     return at == MAP_FAILED ? nullptr : at;
 }
 
@@ -138,7 +145,9 @@ void sleep_ns(uint64_t nanoseconds) {
     nanosleep(&span, nullptr);
 }
 
-uint32_t process_id() { return static_cast<uint32_t>(getpid()); }
+uint32_t process_id() {
+    return static_cast<uint32_t>(getpid());
+}
 
 uint64_t start_time_of(uint32_t pid) {
     char path[32];
@@ -156,7 +165,9 @@ uint64_t start_time_of(uint32_t pid) {
     return value;
 }
 
-uint64_t pid_namespace() { return facts_of("/proc/self/ns/pid").inode; }
+uint64_t pid_namespace() {
+    return facts_of("/proc/self/ns/pid").inode;
+}
 
 void complain(const char* text) {
     const KeepErrno keep;

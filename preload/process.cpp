@@ -1,12 +1,12 @@
 #include "preload/process.hpp"
 
-#include <dirent.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "preload/os.hpp"
 #include "preload/real_libc.hpp"
 #include "preload/resolve.hpp"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
 
 namespace preload {
 
@@ -16,7 +16,8 @@ namespace {
 
 Mutex starting;
 
-// The library lies in <root>/lib, the shares in <root>/shares. No variable of the environment has a say in it.
+// The library lies in <root>/lib, the shares in <root>/shares. No variable of the environment has a
+// say in it.
 bool find_root(char* root, size_t size) {
     snprintf(root, size, "%s", own_path());
     for (int up = 0; up < 2; ++up) {
@@ -32,15 +33,18 @@ Mode refuse(const char* folder, const char* reason) {
     return Mode::refused;
 }
 
-// Folders that hold no limits are no shares: mount points of another claim's may be on their way out.
+// Folders that hold no limits are no shares: mount points of another claim's may be on their way
+// out.
 Mode open_all(const char* folder, DIR* list) {
     while (const dirent* entry = readdir(list)) {
         if (entry->d_name[0] == '.') continue;
         if (process.share_count == max_shares) return refuse(folder, "more than 16 shares");
         char path[96];
         const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (length < 0 || static_cast<size_t>(length) >= sizeof path) return refuse(folder, "name too long");
-        if (!open_share(path, process.shares[process.share_count], process.problem)) return Mode::refused;
+        if (length < 0 || static_cast<size_t>(length) >= sizeof path)
+            return refuse(folder, "name too long");
+        if (!open_share(path, process.shares[process.share_count], process.problem))
+            return Mode::refused;
         ++process.share_count;
     }
     return process.share_count == 0 ? refuse(folder, "holds no share") : Mode::ready;
@@ -54,7 +58,8 @@ Mode find_shares() {
     const KeepErrno keep;
     DIR* list = opendir(folder);
     if (list == nullptr) {
-        if (strcmp(root, DRAWBRIDGE_ROOT) != 0) return Mode::dormant;  // somebody tries the library by hand
+        if (strcmp(root, DRAWBRIDGE_ROOT) != 0)
+            return Mode::dormant;  // somebody tries the library by hand
         return refuse(folder, "cannot be read");
     }
     const Mode mode = open_all(folder, list);
@@ -84,18 +89,21 @@ int share_of_uuid(const uint8_t (&uuid)[16]) {
 int current_device() {
     if (process.device_count == 1) return 0;
     int device = -1;
-    if (helpers.context_device == nullptr || helpers.context_device(&device) != cuda_success) return -1;
+    if (helpers.context_device == nullptr || helpers.context_device(&device) != cuda_success)
+        return -1;
     return device;
 }
 
 uint64_t current_context() {
     void* context = nullptr;
-    if (helpers.context_current == nullptr || helpers.context_current(&context) != cuda_success) return 0;
+    if (helpers.context_current == nullptr || helpers.context_current(&context) != cuda_success)
+        return 0;
     return reinterpret_cast<uint64_t>(context);
 }
 
 void forget_parent() {
-    for (Share& share : process.shares) close_share(share);
+    for (Share& share : process.shares)
+        close_share(share);
     process = Process{};
     starting = Mutex{};
 }

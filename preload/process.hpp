@@ -1,10 +1,11 @@
-// What this process knows: its shares, which device belongs to which, and whether anything is to be enforced at all.
+// What this process knows: its shares, which device belongs to which, and whether anything is to be
+// enforced at all.
 #pragma once
-
-#include <stdint.h>
 
 #include "preload/share_files.hpp"
 #include "preload/status.hpp"
+
+#include <stdint.h>
 
 namespace preload {
 
@@ -12,11 +13,11 @@ inline constexpr int max_shares = 16;
 inline constexpr int max_devices = 64;
 
 enum class Mode : uint32_t {
-    unknown,   // nobody has asked yet
-    dormant,   // no share here: everything is forwarded
-    ready,     // shares are mapped, no slot held (a process that only looks)
-    enforcing, // cuInit has succeeded; slots are held
-    refused    // a share cannot be used: cuInit answers "not permitted"
+    unknown,    // nobody has asked yet
+    dormant,    // no share here: everything is forwarded
+    ready,      // shares are mapped, no slot held (a process that only looks)
+    enforcing,  // cuInit has succeeded; slots are held
+    refused     // a share cannot be used: cuInit answers "not permitted"
 };
 
 struct Process {
@@ -24,7 +25,7 @@ struct Process {
     Share shares[max_shares];
     int share_count = 0;
     int device_count = 0;
-    int16_t share_of[max_devices] = {};  // device ordinal -> first share, -1 none
+    int16_t share_of[max_devices] = {};        // device ordinal -> first share, -1 none
     uint32_t stack_threads[max_devices] = {};  // resident threads of the whole device
     Problem problem;
 };
@@ -32,14 +33,18 @@ struct Process {
 extern Process process;
 
 /// True where allocations are accounted for.
-inline bool enforcing() { return __atomic_load_n(&process.mode, __ATOMIC_ACQUIRE) == Mode::enforcing; }
+inline bool enforcing() {
+    return __atomic_load_n(&process.mode, __ATOMIC_ACQUIRE) == Mode::enforcing;
+}
 
 /// Maps the shares at the first call; the mode then is no longer unknown.
 Mode load_shares();
 
 /// First share of a device ordinal, -1 where it has none.
 inline int share_of_device(int device) {
-    return device >= 0 && device < process.device_count && device < max_devices ? process.share_of[device] : -1;
+    return device >= 0 && device < process.device_count && device < max_devices
+               ? process.share_of[device]
+               : -1;
 }
 
 /// First share with a device's UUID, -1 where there is none.

@@ -15,7 +15,8 @@ struct Object {
     const char* soname = "";
 };
 
-// The loader relocates the pointers of the dynamic section in place, except in objects that it cannot write (the vDSO).
+// The loader relocates the pointers of the dynamic section in place, except in objects that it
+// cannot write (the vDSO).
 const char* address(ElfW(Addr) base, ElfW(Addr) value) {
     return reinterpret_cast<const char*>(value < base ? base + value : value);
 }
@@ -25,7 +26,8 @@ Object object_of(const dl_phdr_info& info) {
     const ElfW(Dyn)* dynamic = nullptr;
     for (int i = 0; i < info.dlpi_phnum; ++i)
         if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
-            dynamic = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+            dynamic =
+                reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
     ElfW(Xword) soname = 0;
     for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
         const char* at = address(info.dlpi_addr, dynamic->d_un.d_ptr);
@@ -41,10 +43,12 @@ Object object_of(const dl_phdr_info& info) {
 // DT_GNU_HASH: bucket count, first symbol, bloom words, shift; then bloom filter, buckets, chains.
 const ElfW(Sym) * find(const Object& object, const char* name) {
     uint32_t wanted = 5381;
-    for (const char* c = name; *c != '\0'; ++c) wanted = wanted * 33 + static_cast<unsigned char>(*c);
+    for (const char* c = name; *c != '\0'; ++c)
+        wanted = wanted * 33 + static_cast<unsigned char>(*c);
     const uint32_t buckets = object.hash[0];
     const uint32_t first = object.hash[1];
-    const uint32_t* bucket = object.hash + 4 + object.hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t* bucket =
+        object.hash + 4 + object.hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
     const uint32_t* chain = bucket + buckets;
     for (uint32_t index = bucket[wanted % buckets]; index >= first && index != 0; ++index) {
         const uint32_t hash = chain[index - first];
@@ -66,7 +70,8 @@ void take(const dl_phdr_info& info, const Object& object, const char* name, Func
 int visit(dl_phdr_info* info, size_t, void* result) {
     const Object object = object_of(*info);
     if (object.hash == nullptr || object.symbols == nullptr || object.strings == nullptr) return 0;
-    if (strcmp(object.soname, "libc.so.6") != 0 && strcmp(object.soname, "libdl.so.2") != 0) return 0;
+    if (strcmp(object.soname, "libc.so.6") != 0 && strcmp(object.soname, "libdl.so.2") != 0)
+        return 0;
     auto& found = *static_cast<RealLibc*>(result);
     take(*info, object, "dlopen", found.dlopen);
     take(*info, object, "dlsym", found.dlsym);
@@ -94,7 +99,8 @@ bool looked;
 
 extern "C" {
 __attribute__((visibility("hidden"))) void* (*drawbridge_real_dlsym)(void*, const char*);
-__attribute__((visibility("hidden"))) void* (*drawbridge_real_dlvsym)(void*, const char*, const char*);
+__attribute__((visibility("hidden"))) void* (*drawbridge_real_dlvsym)(void*, const char*,
+                                                                      const char*);
 }
 
 const RealLibc& libc() {
@@ -107,12 +113,15 @@ const RealLibc& libc() {
         found.dlvsym = [](void*, const char*, const char*) -> void* { return nullptr; };
     if (found.dlerror == nullptr) found.dlerror = []() -> char* { return nullptr; };
     known = found;
-    // Another preloaded library may wrap them too: callers are handed to the next in line, not past it.
+    // Another preloaded library may wrap them too: callers are handed to the next in line, not past
+    // it.
     void* next = found.dlsym(reinterpret_cast<void*>(-1L), "dlsym");
     void* next_versioned = found.dlsym(reinterpret_cast<void*>(-1L), "dlvsym");
-    drawbridge_real_dlsym = next != nullptr ? reinterpret_cast<decltype(found.dlsym)>(next) : found.dlsym;
-    drawbridge_real_dlvsym =
-        next_versioned != nullptr ? reinterpret_cast<decltype(found.dlvsym)>(next_versioned) : found.dlvsym;
+    drawbridge_real_dlsym =
+        next != nullptr ? reinterpret_cast<decltype(found.dlsym)>(next) : found.dlsym;
+    drawbridge_real_dlvsym = next_versioned != nullptr
+                                 ? reinterpret_cast<decltype(found.dlvsym)>(next_versioned)
+                                 : found.dlvsym;
     __atomic_store_n(&looked, true, __ATOMIC_RELEASE);
     return known;
 }

@@ -1,7 +1,7 @@
 // The C library's own dlopen, dlsym and dlvsym, found in its symbol table.
 //
-// The library exports dlsym and dlvsym, so a reference to them by name would come back to itself; and up to glibc 2.33
-// they live in libdl, which a process without CUDA must not be made to load.
+// The library exports dlsym and dlvsym, so a reference to them by name would come back to itself;
+// and up to glibc 2.33 they live in libdl, which a process without CUDA must not be made to load.
 #pragma once
 
 namespace preload {
@@ -16,7 +16,8 @@ struct RealLibc {
 /// Found at the first call; functions that are missing answer null.
 const RealLibc& libc();
 
-/// True while this thread looks for the real functions: its look-ups then go to the C library unchanged.
+/// True while this thread looks for the real functions: its look-ups then go to the C library
+/// unchanged.
 bool& resolving();
 
 /// Path under which the loader knows this library; empty where it has none.

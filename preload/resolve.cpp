@@ -1,10 +1,10 @@
 #include "preload/resolve.hpp"
 
-#include <dlfcn.h>
-#include <string.h>
-
 #include "preload/os.hpp"
 #include "preload/real_libc.hpp"
+
+#include <dlfcn.h>
+#include <string.h>
 
 namespace preload {
 
@@ -18,7 +18,8 @@ bool nvml_known;
 
 uint32_t hash_of(const char* name) {
     uint32_t value = entry_hash_seed;
-    for (; *name != '\0'; ++name) value = (value ^ static_cast<unsigned char>(*name)) * 16777619u;
+    for (; *name != '\0'; ++name)
+        value = (value ^ static_cast<unsigned char>(*name)) * 16777619u;
     return value ^ value >> 15;
 }
 
@@ -53,8 +54,8 @@ void find_helpers(void* library) {
     find(library, "cuGraphMemAllocNodeGetParams", h.alloc_node);
 }
 
-// No lock: opening and looking up twice gives the same answers, and a lock held across dlopen would deadlock with a
-// thread that holds the loader's lock and asks us.
+// No lock: opening and looking up twice gives the same answers, and a lock held across dlopen would
+// deadlock with a thread that holds the loader's lock and asks us.
 bool resolve(const char* soname, bool load, int first, int last, bool& known) {
     if (__atomic_load_n(&known, __ATOMIC_ACQUIRE)) return true;
     if (resolving()) return false;

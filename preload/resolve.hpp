@@ -1,10 +1,11 @@
-// Finds the real functions behind the wrapped names, without loading a driver before somebody asks for one.
+// Finds the real functions behind the wrapped names, without loading a driver before somebody asks
+// for one.
 #pragma once
-
-#include <stdint.h>
 
 #include "preload/entry_points.hpp"
 #include "preload/status.hpp"
+
+#include <stdint.h>
 
 namespace preload {
 
@@ -20,7 +21,8 @@ int entry_of_name(const char* name);
 /// The index whose real function is at the address, -1 for any other.
 int entry_of_address(const void* address);
 
-/// Makes the real functions known. `load`: open the library if nobody has. False where it is not there.
+/// Makes the real functions known. `load`: open the library if nobody has. False where it is not
+/// there.
 bool resolve_cuda(bool load);
 bool resolve_nvml(bool load);
 

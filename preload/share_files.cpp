@@ -1,9 +1,9 @@
 #include "preload/share_files.hpp"
 
+#include "preload/os.hpp"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "preload/os.hpp"
 
 namespace preload {
 namespace {
@@ -21,7 +21,8 @@ const char* header_problem(const drawbridge_header& header, uint64_t magic, uint
     return nullptr;
 }
 
-void* open_mapped(const char* folder, const char* name, uint64_t size, bool writable, int& file, Problem& problem) {
+void* open_mapped(const char* folder, const char* name, uint64_t size, bool writable, int& file,
+                  Problem& problem) {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     file = open_file(path, writable);
@@ -31,7 +32,8 @@ void* open_mapped(const char* folder, const char* name, uint64_t size, bool writ
     }
     const FileFacts facts = facts_of(file);
     void* at = facts.size == size ? map_file(file, size, writable) : nullptr;
-    if (at == nullptr) tell(problem, folder, name, facts.size == size ? "cannot be mapped" : "wrong size");
+    if (at == nullptr)
+        tell(problem, folder, name, facts.size == size ? "cannot be mapped" : "wrong size");
     return at;
 }
 
@@ -60,8 +62,9 @@ bool same_place(const drawbridge_slot& slot, uint64_t names) {
     return __atomic_load_n(&slot.pid_namespace, __ATOMIC_RELAXED) == names;
 }
 
-// Nobody holds the byte. The owner may still live: a program that closes all descriptors loses its locks. What cannot
-// be known from here (another pid namespace) counts as alive; the agent sees all pids and decides.
+// Nobody holds the byte. The owner may still live: a program that closes all descriptors loses its
+// locks. What cannot be known from here (another pid namespace) counts as alive; the agent sees all
+// pids and decides.
 bool owner_gone(const drawbridge_slot& slot, uint64_t names) {
     if (!same_place(slot, names)) return false;
     const uint32_t pid = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
@@ -90,8 +93,8 @@ bool try_claim(Share& share, uint32_t index, bool locks) {
     if (load(slot.state) == DRAWBRIDGE_SLOT_LIVE) return false;
     if (!locks) {
         uint32_t free = DRAWBRIDGE_SLOT_FREE;
-        if (!__atomic_compare_exchange_n(&slot.state, &free, DRAWBRIDGE_SLOT_LIVE, false, __ATOMIC_SEQ_CST,
-                                         __ATOMIC_SEQ_CST))
+        if (!__atomic_compare_exchange_n(&slot.state, &free, DRAWBRIDGE_SLOT_LIVE, false,
+                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
             return false;
         fill_slot(share, index, false);
         return true;
@@ -115,17 +118,21 @@ bool open_share(const char* folder, Share& share, Problem& problem) {
     close_file(file);
     if (share.limits == nullptr) return false;
     share.view.limits = share.limits;
-    const char* wrong = header_problem(share.limits->header, DRAWBRIDGE_LIMITS_MAGIC, DRAWBRIDGE_LIMITS_SIZE);
-    if (wrong == nullptr && !same_boot(share.limits->boot_id)) wrong = "written before the last boot of the node";
-    if (wrong == nullptr && !ledger::read_limits(*share.limits, share.cached)) wrong = "being written without end";
+    const char* wrong =
+        header_problem(share.limits->header, DRAWBRIDGE_LIMITS_MAGIC, DRAWBRIDGE_LIMITS_SIZE);
+    if (wrong == nullptr && !same_boot(share.limits->boot_id))
+        wrong = "written before the last boot of the node";
+    if (wrong == nullptr && !ledger::read_limits(*share.limits, share.cached))
+        wrong = "being written without end";
     if (wrong != nullptr) {
         tell(problem, folder, DRAWBRIDGE_LIMITS_FILE, wrong);
         return false;
     }
-    share.view.ledger = static_cast<drawbridge_ledger*>(
-        open_mapped(folder, DRAWBRIDGE_LEDGER_FILE, DRAWBRIDGE_LEDGER_SIZE, true, share.file, problem));
+    share.view.ledger = static_cast<drawbridge_ledger*>(open_mapped(
+        folder, DRAWBRIDGE_LEDGER_FILE, DRAWBRIDGE_LEDGER_SIZE, true, share.file, problem));
     if (share.view.ledger == nullptr) return false;
-    wrong = header_problem(share.view.ledger->header, DRAWBRIDGE_LEDGER_MAGIC, DRAWBRIDGE_LEDGER_SIZE);
+    wrong =
+        header_problem(share.view.ledger->header, DRAWBRIDGE_LEDGER_MAGIC, DRAWBRIDGE_LEDGER_SIZE);
     if (wrong != nullptr) tell(problem, folder, DRAWBRIDGE_LEDGER_FILE, wrong);
     return wrong == nullptr;
 }
@@ -156,11 +163,14 @@ uint32_t reap(Share& share) {
     const uint32_t count = ledger::slots_in_use(*share.view.ledger);
     for (uint32_t index = 0; index < count; ++index) {
         drawbridge_slot& slot = share.view.ledger->slot[index];
-        if (load(slot.state) != DRAWBRIDGE_SLOT_LIVE || (share.holds_slot && index == share.view.slot)) continue;
+        if (load(slot.state) != DRAWBRIDGE_SLOT_LIVE ||
+            (share.holds_slot && index == share.view.slot))
+            continue;
         if (probe_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index)) == ByteLock::held) continue;
         if (!owner_gone(slot, names)) continue;
         const bool locked = try_lock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index));
-        const bool unlocked_kind = (__atomic_load_n(&slot.flags, __ATOMIC_RELAXED) & DRAWBRIDGE_SLOT_NO_LOCKS) != 0;
+        const bool unlocked_kind =
+            (__atomic_load_n(&slot.flags, __ATOMIC_RELAXED) & DRAWBRIDGE_SLOT_NO_LOCKS) != 0;
         if (!locked && !unlocked_kind) continue;  // another one is at it
         if (load(slot.state) == DRAWBRIDGE_SLOT_LIVE && owner_gone(slot, names)) {
             ledger::clear_slot(*share.view.ledger, index);
@@ -168,7 +178,8 @@ uint32_t reap(Share& share) {
         }
         if (locked) unlock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index));
     }
-    if (reaped != 0 && share.holds_slot) ledger::add(share.view.ledger->slot[share.view.slot].reaps, reaped);
+    if (reaped != 0 && share.holds_slot)
+        ledger::add(share.view.ledger->slot[share.view.slot].reaps, reaped);
     return reaped;
 }
 
@@ -180,7 +191,9 @@ bool lock_denials(Share& share) {
     return false;
 }
 
-void unlock_denials(Share& share) { unlock_byte(share.file, DRAWBRIDGE_DENIAL_LOCK); }
+void unlock_denials(Share& share) {
+    unlock_byte(share.file, DRAWBRIDGE_DENIAL_LOCK);
+}
 
 bool check_ledger(Share& share) {
     char path[256];
@@ -189,9 +202,11 @@ bool check_ledger(Share& share) {
     if (wanted.found && wanted.size < DRAWBRIDGE_LEDGER_SIZE) return false;
     const FileFacts held = facts_of(share.file);
     if (held.found && held.device == wanted.device && held.inode == wanted.inode) return true;
-    // The program has closed our descriptor, or put another file in its place: that one is not ours to close.
+    // The program has closed our descriptor, or put another file in its place: that one is not ours
+    // to close.
     share.file = open_file(path, true);
-    if (share.file >= 0 && share.holds_slot) try_lock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(share.view.slot));
+    if (share.file >= 0 && share.holds_slot)
+        try_lock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(share.view.slot));
     return true;
 }
 

@@ -1,9 +1,10 @@
-// The share's two files: finding, checking and mapping them, and the slot that a process holds in the ledger.
+// The share's two files: finding, checking and mapping them, and the slot that a process holds in
+// the ledger.
 #pragma once
 
-#include <stdint.h>
-
 #include "preload/ledger.hpp"
+
+#include <stdint.h>
 
 namespace preload {
 
@@ -11,13 +12,13 @@ namespace preload {
 struct Share {
     ledger::View view;
     drawbridge_limits* limits = nullptr;
-    int file = -1;           // the ledger, whose lock on our byte says that we live
+    int file = -1;  // the ledger, whose lock on our byte says that we live
     bool holds_slot = false;
     uint32_t owner_pid = 0;  // of the slot
     int next = -1;           // another share of the same device
     uint64_t seen_overhead = 0;
     ledger::Limits cached;
-    char name[96] = {};      // folder, for messages
+    char name[96] = {};  // folder, for messages
 };
 
 /// Why a share cannot be used; `text` names file and reason.
@@ -29,7 +30,8 @@ struct Problem {
 bool open_share(const char* folder, Share& share, Problem& problem);
 void close_share(Share& share);
 
-/// Takes a slot of the ledger for this process. False with a problem (all 1024 held by living processes).
+/// Takes a slot of the ledger for this process. False with a problem (all 1024 held by living
+/// processes).
 bool claim_slot(Share& share, Problem& problem);
 
 /// Frees the slots of processes that are gone; how many. Never one that might live.
@@ -39,8 +41,9 @@ uint32_t reap(Share& share);
 bool lock_denials(Share& share);
 void unlock_denials(Share& share);
 
-/// Checks that the ledger file is still there in full, and takes the slot's lock again if the program has closed our
-/// descriptor. False where the file has been cut: then it must not be touched again.
+/// Checks that the ledger file is still there in full, and takes the slot's lock again if the
+/// program has closed our descriptor. False where the file has been cut: then it must not be
+/// touched again.
 bool check_ledger(Share& share);
 
 }  // namespace preload

@@ -1,4 +1,5 @@
-// Numbers of the CUDA driver and NVML interfaces that the library speaks of; values from their public headers.
+// Numbers of the CUDA driver and NVML interfaces that the library speaks of; values from their
+// public headers.
 #pragma once
 
 #include <stdint.h>
@@ -37,7 +38,11 @@ enum : int { pool_reserved_current = 5, pool_used_current = 7, graph_reserved_cu
 enum : uint32_t { limit_stack = 0, limit_printf_fifo = 1, limit_malloc_heap = 2 };
 
 /// CUdevice_attribute.
-enum : int { attribute_multiprocessors = 16, attribute_integrated = 18, attribute_threads_per_multiprocessor = 39 };
+enum : int {
+    attribute_multiprocessors = 16,
+    attribute_integrated = 18,
+    attribute_threads_per_multiprocessor = 39
+};
 
 inline constexpr uint64_t kib = 1024;
 inline constexpr uint64_t mib = 1024 * kib;

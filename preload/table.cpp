@@ -12,7 +12,8 @@ Record* Table::Part::find(uint64_t key) {
 
 void Table::Part::put(const Record& record) {
     uint64_t at = mixed(record.key) & (size - 1);
-    while (entries[at].key != 0) at = (at + 1) & (size - 1);
+    while (entries[at].key != 0)
+        at = (at + 1) & (size - 1);
     entries[at] = record;
     ++count;
 }

@@ -1,17 +1,18 @@
-// What this process holds: address or handle -> bytes, share and kind. Split into parts with a lock each, so that
-// threads seldom meet; a look-up costs the same with ten and with a million entries. Memory comes from the kernel in
-// pages, never from malloc, which a program may have replaced.
+// What this process holds: address or handle -> bytes, share and kind. Split into parts with a lock
+// each, so that threads seldom meet; a look-up costs the same with ten and with a million entries.
+// Memory comes from the kernel in pages, never from malloc, which a program may have replaced.
 #pragma once
 
-#include <stdint.h>
-
 #include "preload/os.hpp"
+
+#include <stdint.h>
 
 namespace preload {
 
 enum class Kind : uint8_t { linear, managed, array, pool_block, vmm_handle, graph_block };
 
-/// `owner` is what the entry dies with or belongs to: a context, a pool, or two counters of a VMM handle.
+/// `owner` is what the entry dies with or belongs to: a context, a pool, or two counters of a VMM
+/// handle.
 struct Record {
     uint64_t key = 0;
     uint64_t bytes = 0;
@@ -28,7 +29,8 @@ public:
     /// Removes the entry of a key and gives it.
     bool take(uint64_t key, Record& record);
     bool find(uint64_t key, Record& record);
-    /// Runs `change(Record&)` under the lock if the key is there; removes the entry where that answers false.
+    /// Runs `change(Record&)` under the lock if the key is there; removes the entry where that
+    /// answers false.
     template <class Change>
     bool update(uint64_t key, Change change) {
         if (key == 0) return false;
@@ -39,7 +41,8 @@ public:
         if (!change(*place)) part.erase(place);
         return true;
     }
-    /// Removes every entry for which `choose(const Record&)` is true. `choose` may look at an entry twice.
+    /// Removes every entry for which `choose(const Record&)` is true. `choose` may look at an entry
+    /// twice.
     template <class Choose>
     void remove_if(Choose choose) {
         for (Part& part : parts_) {
@@ -53,7 +56,8 @@ public:
             }
         }
     }
-    /// Forgets everything, in a child that was forked: the locks may be held by threads that are not there.
+    /// Forgets everything, in a child that was forked: the locks may be held by threads that are
+    /// not there.
     void forget();
 
 private:

@@ -1,10 +1,10 @@
 // The mappings of this process in order of address, so that one unmap call may cover several.
 #pragma once
 
+#include "preload/os.hpp"
+
 #include <stdint.h>
 #include <string.h>
-
-#include "preload/os.hpp"
 
 namespace preload {
 
@@ -32,7 +32,8 @@ public:
     void remove(uint64_t address, uint64_t bytes, Each each) {
         const uint64_t from = first_from(address);
         uint64_t to = from;
-        for (; to < count_ && entries_[to].address - address < bytes; ++to) each(entries_[to]);
+        for (; to < count_ && entries_[to].address - address < bytes; ++to)
+            each(entries_[to]);
         memmove(entries_ + from, entries_ + to, (count_ - to) * sizeof(Mapping));
         count_ -= to - from;
     }

@@ -1,9 +1,9 @@
 // Arrays and mipmapped arrays.
-#include <string.h>
-
 #include "preload/array_size.hpp"
 #include "preload/charge.hpp"
 #include "preload/resolve.hpp"
+
+#include <string.h>
 
 namespace {
 
@@ -39,8 +39,9 @@ int create(void* handle, const void* descriptor, uint32_t levels, Call call) {
     shape.levels = levels;
     const uint64_t bytes = array_bytes(shape);
     if (bytes == 0) return call();
-    return make_block(current_device(), bytes, Kind::array, current_context(), call,
-                      [handle] { return reinterpret_cast<uint64_t>(*static_cast<void**>(handle)); });
+    return make_block(current_device(), bytes, Kind::array, current_context(), call, [handle] {
+        return reinterpret_cast<uint64_t>(*static_cast<void**>(handle));
+    });
 }
 
 template <class Call>
@@ -55,32 +56,37 @@ extern "C" {
 int cuArrayCreate(void* pHandle, void* pAllocateArray) {
     auto* function = real<cuArrayCreate_function>(entry_cuArrayCreate);
     if (function == nullptr) return cuda_not_initialized;
-    return create<Flat<uint32_t>>(pHandle, pAllocateArray, 1, [=] { return function(pHandle, pAllocateArray); });
+    return create<Flat<uint32_t>>(pHandle, pAllocateArray, 1,
+                                  [=] { return function(pHandle, pAllocateArray); });
 }
 
 int cuArrayCreate_v2(void* pHandle, void* pAllocateArray) {
     auto* function = real<cuArrayCreate_v2_function>(entry_cuArrayCreate_v2);
     if (function == nullptr) return cuda_not_initialized;
-    return create<Flat<uint64_t>>(pHandle, pAllocateArray, 1, [=] { return function(pHandle, pAllocateArray); });
+    return create<Flat<uint64_t>>(pHandle, pAllocateArray, 1,
+                                  [=] { return function(pHandle, pAllocateArray); });
 }
 
 int cuArray3DCreate(void* pHandle, void* pAllocateArray) {
     auto* function = real<cuArray3DCreate_function>(entry_cuArray3DCreate);
     if (function == nullptr) return cuda_not_initialized;
-    return create<Deep<uint32_t>>(pHandle, pAllocateArray, 1, [=] { return function(pHandle, pAllocateArray); });
+    return create<Deep<uint32_t>>(pHandle, pAllocateArray, 1,
+                                  [=] { return function(pHandle, pAllocateArray); });
 }
 
 int cuArray3DCreate_v2(void* pHandle, void* pAllocateArray) {
     auto* function = real<cuArray3DCreate_v2_function>(entry_cuArray3DCreate_v2);
     if (function == nullptr) return cuda_not_initialized;
-    return create<Deep<uint64_t>>(pHandle, pAllocateArray, 1, [=] { return function(pHandle, pAllocateArray); });
+    return create<Deep<uint64_t>>(pHandle, pAllocateArray, 1,
+                                  [=] { return function(pHandle, pAllocateArray); });
 }
 
 int cuMipmappedArrayCreate(void* pHandle, void* pMipmappedArrayDesc, uint32_t numMipmapLevels) {
     auto* function = real<cuMipmappedArrayCreate_function>(entry_cuMipmappedArrayCreate);
     if (function == nullptr) return cuda_not_initialized;
-    return create<Deep<uint64_t>>(pHandle, pMipmappedArrayDesc, numMipmapLevels,
-                                  [=] { return function(pHandle, pMipmappedArrayDesc, numMipmapLevels); });
+    return create<Deep<uint64_t>>(pHandle, pMipmappedArrayDesc, numMipmapLevels, [=] {
+        return function(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+    });
 }
 
 int cuArrayDestroy(void* hArray) {

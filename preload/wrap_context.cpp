@@ -1,7 +1,6 @@
 // Contexts: what they cost beside allocations, and what dies with them.
-#include "preload/contexts.hpp"
-
 #include "preload/charge.hpp"
+#include "preload/contexts.hpp"
 #include "preload/resolve.hpp"
 
 namespace preload {
@@ -23,13 +22,14 @@ void context_made(void* context, int device, bool primary) {
                      static_cast<int16_t>(share), Kind::linear});
 }
 
-// The driver frees linear memory, arrays and modules with the context; handles of virtual memory and pools live on
-// (seen on driver 580).
+// The driver frees linear memory, arrays and modules with the context; handles of virtual memory
+// and pools live on (seen on driver 580).
 void context_gone(uint64_t context) {
     Record record;
     if (contexts.take(context, record)) drop_overhead(record.share, record.bytes);
     blocks.remove_if([context](const Record& block) {
-        const bool dies = block.owner == context && block.kind != Kind::pool_block && block.kind != Kind::vmm_handle;
+        const bool dies = block.owner == context && block.kind != Kind::pool_block &&
+                          block.kind != Kind::vmm_handle;
         if (dies) release(block.share, block.bytes, gauge_of(block.kind));
         return dies;
     });
@@ -75,8 +75,8 @@ int reset(int status, int device) {
     return status;
 }
 
-// Stacks are taken for every thread that the device can hold at once, as soon as the limit is set (seen on driver 580);
-// the heap is taken when a module that uses it is loaded.
+// Stacks are taken for every thread that the device can hold at once, as soon as the limit is set
+// (seen on driver 580); the heap is taken when a module that uses it is loaded.
 uint64_t limit_bytes(int device, uint32_t limit, uint64_t value) {
     if (value > ledger::absurd_bytes) return value;
     if (limit == limit_stack) return value * process.stack_threads[device];
@@ -111,7 +111,9 @@ int set_limit(uint32_t limit, uint64_t value, Call call) {
 
 }  // namespace
 
-void forget_contexts() { contexts.forget(); }
+void forget_contexts() {
+    contexts.forget();
+}
 
 }  // namespace preload
 
@@ -121,12 +123,14 @@ extern "C" {
 
 int cuCtxCreate(void* pctx, uint32_t flags, int dev) {
     auto* function = real<cuCtxCreate_function>(entry_cuCtxCreate);
-    return function == nullptr ? cuda_not_initialized : created(function(pctx, flags, dev), pctx, dev, false);
+    return function == nullptr ? cuda_not_initialized
+                               : created(function(pctx, flags, dev), pctx, dev, false);
 }
 
 int cuCtxCreate_v2(void* pctx, uint32_t flags, int dev) {
     auto* function = real<cuCtxCreate_v2_function>(entry_cuCtxCreate_v2);
-    return function == nullptr ? cuda_not_initialized : created(function(pctx, flags, dev), pctx, dev, false);
+    return function == nullptr ? cuda_not_initialized
+                               : created(function(pctx, flags, dev), pctx, dev, false);
 }
 
 int cuCtxCreate_v3(void* pctx, void* paramsArray, int numParams, uint32_t flags, int dev) {
@@ -143,29 +147,36 @@ int cuCtxCreate_v4(void* pctx, void* ctxCreateParams, uint32_t flags, int dev) {
 
 int cuGLCtxCreate(void* pCtx, uint32_t Flags, int device) {
     auto* function = real<cuGLCtxCreate_function>(entry_cuGLCtxCreate);
-    return function == nullptr ? cuda_not_initialized : created(function(pCtx, Flags, device), pCtx, device, false);
+    return function == nullptr ? cuda_not_initialized
+                               : created(function(pCtx, Flags, device), pCtx, device, false);
 }
 
 int cuGLCtxCreate_v2(void* pCtx, uint32_t Flags, int device) {
     auto* function = real<cuGLCtxCreate_v2_function>(entry_cuGLCtxCreate_v2);
-    return function == nullptr ? cuda_not_initialized : created(function(pCtx, Flags, device), pCtx, device, false);
+    return function == nullptr ? cuda_not_initialized
+                               : created(function(pCtx, Flags, device), pCtx, device, false);
 }
 
-int cuVDPAUCtxCreate(void* pCtx, uint32_t flags, int device, uint32_t vdpDevice, void* vdpGetProcAddress) {
+int cuVDPAUCtxCreate(void* pCtx, uint32_t flags, int device, uint32_t vdpDevice,
+                     void* vdpGetProcAddress) {
     auto* function = real<cuVDPAUCtxCreate_function>(entry_cuVDPAUCtxCreate);
     if (function == nullptr) return cuda_not_initialized;
-    return created(function(pCtx, flags, device, vdpDevice, vdpGetProcAddress), pCtx, device, false);
+    return created(function(pCtx, flags, device, vdpDevice, vdpGetProcAddress), pCtx, device,
+                   false);
 }
 
-int cuVDPAUCtxCreate_v2(void* pCtx, uint32_t flags, int device, uint32_t vdpDevice, void* vdpGetProcAddress) {
+int cuVDPAUCtxCreate_v2(void* pCtx, uint32_t flags, int device, uint32_t vdpDevice,
+                        void* vdpGetProcAddress) {
     auto* function = real<cuVDPAUCtxCreate_v2_function>(entry_cuVDPAUCtxCreate_v2);
     if (function == nullptr) return cuda_not_initialized;
-    return created(function(pCtx, flags, device, vdpDevice, vdpGetProcAddress), pCtx, device, false);
+    return created(function(pCtx, flags, device, vdpDevice, vdpGetProcAddress), pCtx, device,
+                   false);
 }
 
 int cuDevicePrimaryCtxRetain(void* pctx, int dev) {
     auto* function = real<cuDevicePrimaryCtxRetain_function>(entry_cuDevicePrimaryCtxRetain);
-    return function == nullptr ? cuda_not_initialized : created(function(pctx, dev), pctx, dev, true);
+    return function == nullptr ? cuda_not_initialized
+                               : created(function(pctx, dev), pctx, dev, true);
 }
 
 int cuCtxDestroy(void* ctx) {
@@ -184,7 +195,8 @@ int cuDevicePrimaryCtxRelease(int dev) {
 }
 
 int cuDevicePrimaryCtxRelease_v2(int dev) {
-    auto* function = real<cuDevicePrimaryCtxRelease_v2_function>(entry_cuDevicePrimaryCtxRelease_v2);
+    auto* function =
+        real<cuDevicePrimaryCtxRelease_v2_function>(entry_cuDevicePrimaryCtxRelease_v2);
     return function == nullptr ? cuda_not_initialized : released(function(dev), dev);
 }
 

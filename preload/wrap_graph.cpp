@@ -1,11 +1,10 @@
-#include "preload/graphs.hpp"
-
-#include <string.h>
-
 #include "preload/charge.hpp"
+#include "preload/graphs.hpp"
 #include "preload/os.hpp"
 #include "preload/pools.hpp"
 #include "preload/resolve.hpp"
+
+#include <string.h>
 
 namespace preload {
 namespace {
@@ -15,12 +14,14 @@ constexpr int node_child = 4;
 constexpr uint64_t chunk = 32 * mib;  // what graph memory has been seen to grow by
 
 bool seen;
-Table executables;  // handle -> foot-print; `owner` is the trim count at which its memory was last mapped, plus one
+Table executables;  // handle -> foot-print; `owner` is the trim count at which its memory was last
+                    // mapped, plus one
 uint64_t trims;
 SpinLock gauge_lock;
 uint64_t charged[max_devices];
 
-// CUDA_MEM_ALLOC_NODE_PARAMS (v1, 120 bytes): pool properties, access list and its length, size, address.
+// CUDA_MEM_ALLOC_NODE_PARAMS (v1, 120 bytes): pool properties, access list and its length, size,
+// address.
 struct AllocNode {
     uint32_t type, handle_types, location_type;
     int32_t location;
@@ -47,14 +48,17 @@ uint64_t node_footprint(void* node, int& device, int depth) {
 // Bytes of all allocation nodes of a graph, and the device that they are on.
 uint64_t footprint(void* graph, int& device, int depth) {
     uint64_t count = 0;
-    if (helpers.graph_nodes == nullptr || helpers.node_type == nullptr || helpers.alloc_node == nullptr) return 0;
+    if (helpers.graph_nodes == nullptr || helpers.node_type == nullptr ||
+        helpers.alloc_node == nullptr)
+        return 0;
     if (helpers.graph_nodes(graph, nullptr, &count) != cuda_success || count == 0) return 0;
     auto** nodes = static_cast<void**>(pages(count * sizeof(void*)));
     if (nodes == nullptr) return 0;
     uint64_t bytes = 0;
     const uint64_t space = count * sizeof(void*);
     if (helpers.graph_nodes(graph, nodes, &count) == cuda_success)
-        for (uint64_t at = 0; at < count; ++at) bytes += node_footprint(nodes[at], device, depth);
+        for (uint64_t at = 0; at < count; ++at)
+            bytes += node_footprint(nodes[at], device, depth);
     unmap(nodes, space);
     return bytes;
 }
@@ -71,7 +75,8 @@ void look_at_device(int device) {
 }
 
 int instantiated(int status, void* executable, void* graph) {
-    if (status != cuda_success || !enforcing() || !__atomic_load_n(&seen, __ATOMIC_RELAXED)) return status;
+    if (status != cuda_success || !enforcing() || !__atomic_load_n(&seen, __ATOMIC_RELAXED))
+        return status;
     int device = -1;
     const uint64_t bytes = footprint(graph, device, 0);
     if (bytes != 0)
@@ -80,7 +85,8 @@ int instantiated(int status, void* executable, void* graph) {
     return status;
 }
 
-// The memory that a launch maps is set aside before, unless it is mapped already; then the driver's figure counts.
+// The memory that a launch maps is set aside before, unless it is mapped already; then the driver's
+// figure counts.
 template <class Call>
 int launch(void* executable, Call call) {
     Record record;
@@ -108,11 +114,14 @@ int launch(void* executable, Call call) {
 
 }  // namespace
 
-void graph_memory_seen() { __atomic_store_n(&seen, true, __ATOMIC_RELAXED); }
+void graph_memory_seen() {
+    __atomic_store_n(&seen, true, __ATOMIC_RELAXED);
+}
 
 void refresh_graph_memory() {
     if (!__atomic_load_n(&seen, __ATOMIC_RELAXED)) return;
-    for (int device = 0; device < process.device_count; ++device) look_at_device(device);
+    for (int device = 0; device < process.device_count; ++device)
+        look_at_device(device);
 }
 
 void trim_graph_memory() {
@@ -136,15 +145,16 @@ using namespace preload;
 
 extern "C" {
 
-int cuGraphAddMemAllocNode(void* phGraphNode, void* hGraph, void* dependencies, uint64_t numDependencies,
-                           void* nodeParams) {
+int cuGraphAddMemAllocNode(void* phGraphNode, void* hGraph, void* dependencies,
+                           uint64_t numDependencies, void* nodeParams) {
     auto* function = real<cuGraphAddMemAllocNode_function>(entry_cuGraphAddMemAllocNode);
     if (function == nullptr) return cuda_not_initialized;
     graph_memory_seen();
     return function(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
 }
 
-int cuGraphAddNode(void* phGraphNode, void* hGraph, void* dependencies, uint64_t numDependencies, void* nodeParams) {
+int cuGraphAddNode(void* phGraphNode, void* hGraph, void* dependencies, uint64_t numDependencies,
+                   void* nodeParams) {
     auto* function = real<cuGraphAddNode_function>(entry_cuGraphAddNode);
     if (function == nullptr) return cuda_not_initialized;
     int type = -1;
@@ -163,16 +173,20 @@ int cuGraphAddNode_v2(void* phGraphNode, void* hGraph, void* dependencies, void*
     return function(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 }
 
-int cuGraphInstantiate(void* phGraphExec, void* hGraph, void* phErrorNode, void* logBuffer, uint64_t bufferSize) {
+int cuGraphInstantiate(void* phGraphExec, void* hGraph, void* phErrorNode, void* logBuffer,
+                       uint64_t bufferSize) {
     auto* function = real<cuGraphInstantiate_function>(entry_cuGraphInstantiate);
     if (function == nullptr) return cuda_not_initialized;
-    return instantiated(function(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), phGraphExec, hGraph);
+    return instantiated(function(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
+                        phGraphExec, hGraph);
 }
 
-int cuGraphInstantiate_v2(void* phGraphExec, void* hGraph, void* phErrorNode, void* logBuffer, uint64_t bufferSize) {
+int cuGraphInstantiate_v2(void* phGraphExec, void* hGraph, void* phErrorNode, void* logBuffer,
+                          uint64_t bufferSize) {
     auto* function = real<cuGraphInstantiate_v2_function>(entry_cuGraphInstantiate_v2);
     if (function == nullptr) return cuda_not_initialized;
-    return instantiated(function(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize), phGraphExec, hGraph);
+    return instantiated(function(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize),
+                        phGraphExec, hGraph);
 }
 
 int cuGraphInstantiateWithFlags(void* phGraphExec, void* hGraph, uint64_t flags) {
@@ -182,13 +196,15 @@ int cuGraphInstantiateWithFlags(void* phGraphExec, void* hGraph, uint64_t flags)
 }
 
 int cuGraphInstantiateWithParams(void* phGraphExec, void* hGraph, void* instantiateParams) {
-    auto* function = real<cuGraphInstantiateWithParams_function>(entry_cuGraphInstantiateWithParams);
+    auto* function =
+        real<cuGraphInstantiateWithParams_function>(entry_cuGraphInstantiateWithParams);
     if (function == nullptr) return cuda_not_initialized;
     return instantiated(function(phGraphExec, hGraph, instantiateParams), phGraphExec, hGraph);
 }
 
 int cuGraphInstantiateWithParams_ptsz(void* phGraphExec, void* hGraph, void* instantiateParams) {
-    auto* function = real<cuGraphInstantiateWithParams_function>(entry_cuGraphInstantiateWithParams_ptsz);
+    auto* function =
+        real<cuGraphInstantiateWithParams_function>(entry_cuGraphInstantiateWithParams_ptsz);
     if (function == nullptr) return cuda_not_initialized;
     return instantiated(function(phGraphExec, hGraph, instantiateParams), phGraphExec, hGraph);
 }

@@ -17,8 +17,8 @@ auto key_at(void* place) {
 template <class Pointer, class Call>
 int allocate(void* place, uint64_t bytes, Call call) {
     if (!enforcing() || bytes == 0) return call();
-    return make_block(current_device(), ledger::rounded_linear(bytes), Kind::linear, current_context(), call,
-                      key_at<Pointer>(place));
+    return make_block(current_device(), ledger::rounded_linear(bytes), Kind::linear,
+                      current_context(), call, key_at<Pointer>(place));
 }
 
 uint64_t pitched_bytes(uint64_t pitch, uint64_t height) {
@@ -32,7 +32,8 @@ template <class Pointer, class Size, class Call>
 int allocate_pitched(void* place, void* pitch, uint64_t width, uint64_t height, Call call) {
     if (!enforcing() || width == 0 || height == 0) return call();
     Reservation made;
-    const uint64_t row = width > ledger::absurd_bytes ? width : (width + pitch_step - 1) / pitch_step * pitch_step;
+    const uint64_t row =
+        width > ledger::absurd_bytes ? width : (width + pitch_step - 1) / pitch_step * pitch_step;
     if (!reserve(current_device(), pitched_bytes(row, height), made)) return cuda_out_of_memory;
     const int status = call();
     if (status != cuda_success) {
@@ -42,8 +43,8 @@ int allocate_pitched(void* place, void* pitch, uint64_t width, uint64_t height, 
     const uint64_t bytes = pitched_bytes(*static_cast<Size*>(pitch), height);
     settle(made, bytes, DRAWBRIDGE_GAUGE_LINEAR);
     if (made.share >= 0)
-        blocks.insert({*static_cast<Pointer*>(place), bytes, current_context(), static_cast<int16_t>(made.share),
-                       Kind::linear});
+        blocks.insert({*static_cast<Pointer*>(place), bytes, current_context(),
+                       static_cast<int16_t>(made.share), Kind::linear});
     return status;
 }
 
@@ -51,7 +52,8 @@ template <class Call>
 int free_pointer(uint64_t pointer, Call call) {
     if (!enforcing() || pointer == 0) return call();
     Record record;
-    if (blocks.find(pointer, record) && record.kind == Kind::pool_block) return free_pool_block(pointer, call);
+    if (blocks.find(pointer, record) && record.kind == Kind::pool_block)
+        return free_pool_block(pointer, call);
     const int status = free_block(pointer, call);
     return status;
 }
@@ -72,20 +74,22 @@ int cuMemAlloc_v2(void* dptr, uint64_t bytesize) {
     return allocate<uint64_t>(dptr, bytesize, [=] { return function(dptr, bytesize); });
 }
 
-int cuMemAllocPitch(void* dptr, void* pPitch, uint32_t WidthInBytes, uint32_t Height, uint32_t ElementSizeBytes) {
+int cuMemAllocPitch(void* dptr, void* pPitch, uint32_t WidthInBytes, uint32_t Height,
+                    uint32_t ElementSizeBytes) {
     auto* function = real<cuMemAllocPitch_function>(entry_cuMemAllocPitch);
     if (function == nullptr) return cuda_not_initialized;
-    return allocate_pitched<uint32_t, uint32_t>(
-        dptr, pPitch, WidthInBytes, Height,
-        [=] { return function(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes); });
+    return allocate_pitched<uint32_t, uint32_t>(dptr, pPitch, WidthInBytes, Height, [=] {
+        return function(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    });
 }
 
-int cuMemAllocPitch_v2(void* dptr, void* pPitch, uint64_t WidthInBytes, uint64_t Height, uint32_t ElementSizeBytes) {
+int cuMemAllocPitch_v2(void* dptr, void* pPitch, uint64_t WidthInBytes, uint64_t Height,
+                       uint32_t ElementSizeBytes) {
     auto* function = real<cuMemAllocPitch_v2_function>(entry_cuMemAllocPitch_v2);
     if (function == nullptr) return cuda_not_initialized;
-    return allocate_pitched<uint64_t, uint64_t>(
-        dptr, pPitch, WidthInBytes, Height,
-        [=] { return function(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes); });
+    return allocate_pitched<uint64_t, uint64_t>(dptr, pPitch, WidthInBytes, Height, [=] {
+        return function(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+    });
 }
 
 int cuMemAllocManaged(void* dptr, uint64_t bytesize, uint32_t flags) {
@@ -96,8 +100,8 @@ int cuMemAllocManaged(void* dptr, uint64_t bytesize, uint32_t flags) {
     const int device = current_device();
     const int share = share_of_device(device);
     if (share < 0 || (limits_of(share).flags & DRAWBRIDGE_CHARGE_MANAGED) == 0) return call();
-    return make_block(device, ledger::rounded_linear(bytesize), Kind::managed, current_context(), call,
-                      key_at<uint64_t>(dptr));
+    return make_block(device, ledger::rounded_linear(bytesize), Kind::managed, current_context(),
+                      call, key_at<uint64_t>(dptr));
 }
 
 int cuMemFree(uint32_t dptr) {

@@ -1,18 +1,18 @@
-// NVML inside the container: the share's memory, its own processes, its own utilisation. A process that only looks
-// (nvidia-smi) holds no slot and reads the same ledger.
-#include <string.h>
-#include <time.h>
-
+// NVML inside the container: the share's memory, its own processes, its own utilisation. A process
+// that only looks (nvidia-smi) holds no slot and reads the same ledger.
 #include "preload/charge.hpp"
 #include "preload/os.hpp"
 #include "preload/resolve.hpp"
 #include "preload/view.hpp"
 
+#include <string.h>
+#include <time.h>
+
 namespace preload {
 namespace {
 
-// nvmlMemory_t, nvmlMemory_v2_t, nvmlProcessInfo_v1_t, nvmlProcessInfo_t (v2 and v3), nvmlUtilization_t,
-// nvmlProcessUtilizationSample_t.
+// nvmlMemory_t, nvmlMemory_v2_t, nvmlProcessInfo_v1_t, nvmlProcessInfo_t (v2 and v3),
+// nvmlUtilization_t, nvmlProcessUtilizationSample_t.
 struct Memory {
     uint64_t total, free, used;
 };
@@ -37,7 +37,8 @@ struct Sample {
     uint64_t time_us;
     uint32_t sm, memory, encoder, decoder;
 };
-static_assert(sizeof(MemoryV2) == 40 && sizeof(ProcessV1) == 16 && sizeof(ProcessV2) == 24 && sizeof(Sample) == 32);
+static_assert(sizeof(MemoryV2) == 40 && sizeof(ProcessV1) == 16 && sizeof(ProcessV2) == 24 &&
+              sizeof(Sample) == 32);
 
 constexpr int max_handles = 64;
 struct Known {
@@ -69,7 +70,9 @@ bool parse_uuid(const char* text, uint8_t (&uuid)[16]) {
 int ask_share(void* device) {
     char text[96] = {};
     uint8_t uuid[16] = {};
-    if (helpers.nvml_uuid == nullptr || helpers.nvml_uuid(device, text, sizeof text) != nvml_success) return -1;
+    if (helpers.nvml_uuid == nullptr ||
+        helpers.nvml_uuid(device, text, sizeof text) != nvml_success)
+        return -1;
     return parse_uuid(text, uuid) ? share_of_uuid(uuid) : -1;
 }
 
@@ -94,7 +97,8 @@ void each_process(int share, Each each) {
     const drawbridge_ledger& book = *process.shares[share].view.ledger;
     const uint64_t names = pid_namespace();
     for (uint32_t slot = 0; slot < ledger::slots_in_use(book); ++slot)
-        if (ledger::load(book.slot[slot].state) == DRAWBRIDGE_SLOT_LIVE && book.slot[slot].pid_namespace == names)
+        if (ledger::load(book.slot[slot].state) == DRAWBRIDGE_SLOT_LIVE &&
+            book.slot[slot].pid_namespace == names)
             each(slot);
 }
 
@@ -103,8 +107,12 @@ uint64_t bytes_of(int share, uint32_t slot) {
     return ledger::load(view.ledger->used[slot]) + uint64_t{view.limits->overhead_mib[slot]} * mib;
 }
 
-void fill(ProcessV1& entry, uint32_t pid, uint64_t bytes) { entry = {pid, bytes}; }
-void fill(ProcessV2& entry, uint32_t pid, uint64_t bytes) { entry = {pid, bytes, UINT32_MAX, UINT32_MAX}; }
+void fill(ProcessV1& entry, uint32_t pid, uint64_t bytes) {
+    entry = {pid, bytes};
+}
+void fill(ProcessV2& entry, uint32_t pid, uint64_t bytes) {
+    entry = {pid, bytes, UINT32_MAX, UINT32_MAX};
+}
 
 // The two-call protocol: too little room answers the needed count.
 template <class Info>
@@ -113,7 +121,8 @@ int list_processes(int share, uint32_t* count, void* infos) {
     auto* out = static_cast<Info*>(infos);
     each_process(share, [&](uint32_t slot) {
         if (out != nullptr && found < *count)
-            fill(out[found], process.shares[share].view.ledger->slot[slot].pid, bytes_of(share, slot));
+            fill(out[found], process.shares[share].view.ledger->slot[slot].pid,
+                 bytes_of(share, slot));
         ++found;
     });
     const bool room = found <= *count && (found == 0 || out != nullptr);
@@ -138,14 +147,16 @@ uint32_t own_permille(int share) {
     uint32_t sum = 0;
     const ledger::View& view = process.shares[share].view;
     for (uint32_t slot = 0; slot < ledger::slots_in_use(*view.ledger); ++slot)
-        if (ledger::load(view.ledger->slot[slot].state) == DRAWBRIDGE_SLOT_LIVE) sum += view.limits->util_permille[slot];
+        if (ledger::load(view.ledger->slot[slot].state) == DRAWBRIDGE_SLOT_LIVE)
+            sum += view.limits->util_permille[slot];
     return sum < 1000 ? sum : 1000;
 }
 
 uint64_t wall_us() {
     timespec now = {};
     clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1000000u + static_cast<uint64_t>(now.tv_nsec) / 1000u;
+    return static_cast<uint64_t>(now.tv_sec) * 1000000u +
+           static_cast<uint64_t>(now.tv_nsec) / 1000u;
 }
 
 int samples(int share, Sample* out, uint32_t* count) {
@@ -155,7 +166,8 @@ int samples(int share, Sample* out, uint32_t* count) {
     each_process(share, [&](uint32_t slot) {
         const uint32_t rate = view.limits->util_permille[slot];
         if (rate == 0) return;
-        if (out != nullptr && found < *count) out[found] = {view.ledger->slot[slot].pid, now, (rate + 5) / 10, 0, 0, 0};
+        if (out != nullptr && found < *count)
+            out[found] = {view.ledger->slot[slot].pid, now, (rate + 5) / 10, 0, 0, 0};
         ++found;
     });
     const bool room = found <= *count && out != nullptr;
@@ -178,11 +190,11 @@ bool setting_refused() {
 
 using namespace preload;
 
-#define DRAWBRIDGE_PROCESSES(name, info, compute)                                       \
-    int name(void* device, void* infoCount, void* infos) {                              \
-        auto* function = real<name##_function>(entry_##name);                           \
-        if (function == nullptr) return nvml_function_not_found;                        \
-        return processes<info>(device, infoCount, infos, compute, function);            \
+#define DRAWBRIDGE_PROCESSES(name, info, compute)                            \
+    int name(void* device, void* infoCount, void* infos) {                   \
+        auto* function = real<name##_function>(entry_##name);                \
+        if (function == nullptr) return nvml_function_not_found;             \
+        return processes<info>(device, infoCount, infos, compute, function); \
     }
 
 extern "C" {
@@ -222,10 +234,12 @@ DRAWBRIDGE_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, ProcessV2, fals
 DRAWBRIDGE_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, ProcessV2, false)
 
 int nvmlDeviceGetUtilizationRates(void* device, void* utilization) {
-    auto* function = real<nvmlDeviceGetUtilizationRates_function>(entry_nvmlDeviceGetUtilizationRates);
+    auto* function =
+        real<nvmlDeviceGetUtilizationRates_function>(entry_nvmlDeviceGetUtilizationRates);
     if (function == nullptr) return nvml_function_not_found;
     const int status = function(device, utilization);
-    const int share = status == nvml_success && utilization != nullptr ? share_of_handle(device) : -1;
+    const int share =
+        status == nvml_success && utilization != nullptr ? share_of_handle(device) : -1;
     if (share < 0) return status;
     const ledger::Limits& limits = limits_of(share);
     if ((limits.flags & DRAWBRIDGE_UTILIZATION_DEVICE) != 0) return status;
@@ -239,10 +253,12 @@ int nvmlDeviceGetUtilizationRates(void* device, void* utilization) {
 
 int nvmlDeviceGetProcessUtilization(void* device, void* utilization, void* processSamplesCount,
                                     uint64_t lastSeenTimeStamp) {
-    auto* function = real<nvmlDeviceGetProcessUtilization_function>(entry_nvmlDeviceGetProcessUtilization);
+    auto* function =
+        real<nvmlDeviceGetProcessUtilization_function>(entry_nvmlDeviceGetProcessUtilization);
     if (function == nullptr) return nvml_function_not_found;
     const int share = processSamplesCount != nullptr ? share_of_handle(device) : -1;
     if (share < 0) return function(device, utilization, processSamplesCount, lastSeenTimeStamp);
-    return samples(share, static_cast<Sample*>(utilization), static_cast<uint32_t*>(processSamplesCount));
+    return samples(share, static_cast<Sample*>(utilization),
+                   static_cast<uint32_t*>(processSamplesCount));
 }
 }

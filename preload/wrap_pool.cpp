@@ -1,15 +1,15 @@
-#include <string.h>
-
 #include "preload/graphs.hpp"
 #include "preload/os.hpp"
 #include "preload/pools.hpp"
 #include "preload/resolve.hpp"
 
+#include <string.h>
+
 namespace preload {
 namespace {
 
 constexpr int max_pools = 256;
-constexpr uint64_t chunk = 32 * mib;        // what pools have been seen to grow by
+constexpr uint64_t chunk = 32 * mib;  // what pools have been seen to grow by
 constexpr uint32_t frees_between_looks = 64;
 
 struct Pool {
@@ -35,7 +35,8 @@ int enroll(void* handle, int share) {
     const Guard guard(pools_lock);
     int at = index_of(handle);
     if (at >= 0) return at;
-    for (at = 0; at < pool_places && pools[at].handle != nullptr;) ++at;
+    for (at = 0; at < pool_places && pools[at].handle != nullptr;)
+        ++at;
     if (at == max_pools) return -1;
     if (at == pool_places) ++pool_places;
     pools[at] = {handle, share, false, 0, 0, 0};
@@ -44,13 +45,16 @@ int enroll(void* handle, int share) {
 
 uint64_t reserved_now(void* pool, int attribute) {
     uint64_t bytes = 0;
-    if (helpers.pool_attribute == nullptr || helpers.pool_attribute(pool, attribute, &bytes) != cuda_success) return 0;
+    if (helpers.pool_attribute == nullptr ||
+        helpers.pool_attribute(pool, attribute, &bytes) != cuda_success)
+        return 0;
     return bytes;
 }
 
 // Caller holds the lock.
 void look_at(Pool& pool) {
-    const uint64_t now = pool.destroyed ? (pool.live == 0 ? 0 : pool.charged) : reserved_now(pool.handle, pool_reserved_current);
+    const uint64_t now = pool.destroyed ? (pool.live == 0 ? 0 : pool.charged)
+                                        : reserved_now(pool.handle, pool_reserved_current);
     adjust(pool.share, pool.charged, now, DRAWBRIDGE_GAUGE_POOL);
     pool.charged = now;
     pool.frees = 0;
@@ -64,28 +68,32 @@ void look_at(int at, int32_t more_blocks) {
 }
 
 bool has_room(void* pool, uint64_t bytes) {
-    return reserved_now(pool, pool_reserved_current) >= reserved_now(pool, pool_used_current) + bytes;
+    return reserved_now(pool, pool_reserved_current) >=
+           reserved_now(pool, pool_used_current) + bytes;
 }
 
 bool over_limit(int share) {
     const ledger::Limits& limits = limits_of(share);
-    return (limits.flags & DRAWBRIDGE_OBSERVE_ONLY) == 0 && ledger::usage(process.shares[share].view) > limits.memory_bytes;
+    return (limits.flags & DRAWBRIDGE_OBSERVE_ONLY) == 0 &&
+           ledger::usage(process.shares[share].view) > limits.memory_bytes;
 }
 
 uint64_t chunks(uint64_t bytes) {
     return bytes > ledger::absurd_bytes ? bytes : (bytes + chunk - 1) / chunk * chunk;
 }
 
-// A block from a pool whose free part should hold it needs no reservation. Fragments may make the pool grow all the
-// same; if that goes over the limit the block is given back.
+// A block from a pool whose free part should hold it needs no reservation. Fragments may make the
+// pool grow all the same; if that goes over the limit the block is given back.
 template <class Call, class Undo>
 int allocate_within(int at, int device, uint64_t bytes, Call call, Undo undo) {
     const int share = pools[at].share;
     Reservation made;
-    if (!has_room(pools[at].handle, bytes) && !reserve(device, chunks(bytes), made)) return cuda_out_of_memory;
+    if (!has_room(pools[at].handle, bytes) && !reserve(device, chunks(bytes), made))
+        return cuda_out_of_memory;
     int tries = 0;
     int status = call();
-    while (status == cuda_out_of_memory && retry_after_reap(share, status, tries)) status = call();
+    while (status == cuda_out_of_memory && retry_after_reap(share, status, tries))
+        status = call();
     const bool granted = status == cuda_success;
     look_at(at, granted ? 1 : 0);
     if (made.share >= 0 && granted)
@@ -105,23 +113,27 @@ int allocate(void* place, uint64_t bytes, void* pool, int device, Call call, Und
     if (share < 0 || bytes == 0 || pool == nullptr) return call();
     const int at = enroll(pool, share);
     const auto key = [place] { return *static_cast<uint64_t*>(place); };
-    if (at < 0) return make_block(device, ledger::rounded_linear(bytes), Kind::linear, 0, call, key);
+    if (at < 0)
+        return make_block(device, ledger::rounded_linear(bytes), Kind::linear, 0, call, key);
     if (pools[at].share < 0) return call();  // another process's pool
     const int status = allocate_within(at, device, bytes, call, undo);
     if (status == cuda_success)
-        blocks.insert({key(), bytes, static_cast<uint64_t>(at), static_cast<int16_t>(share), Kind::pool_block});
+        blocks.insert({key(), bytes, static_cast<uint64_t>(at), static_cast<int16_t>(share),
+                       Kind::pool_block});
     return status;
 }
 
 template <class Call, class Undo>
-int allocate_on(void* place, uint64_t bytes, void* pool, void* stream, bool per_thread, Call call, Undo undo) {
+int allocate_on(void* place, uint64_t bytes, void* pool, void* stream, bool per_thread, Call call,
+                Undo undo) {
     if (!enforcing()) return call();
     if (is_capturing(stream, per_thread)) {
         graph_memory_seen();
         return call();
     }
     const int device = device_of_stream(stream);
-    if (pool == nullptr && (helpers.device_pool == nullptr || helpers.device_pool(&pool, device) != cuda_success))
+    if (pool == nullptr &&
+        (helpers.device_pool == nullptr || helpers.device_pool(&pool, device) != cuda_success))
         return call();
     return allocate(place, bytes, pool, device, call, undo);
 }
@@ -146,9 +158,11 @@ RelaxedCapture::~RelaxedCapture() {
 int device_of_stream(void* stream) {
     if (process.device_count == 1) return 0;
     // 0, 1 and 2 are the default streams of the current context.
-    if (reinterpret_cast<uintptr_t>(stream) <= 2 || helpers.stream_context == nullptr) return current_device();
+    if (reinterpret_cast<uintptr_t>(stream) <= 2 || helpers.stream_context == nullptr)
+        return current_device();
     void* context = nullptr;
-    if (helpers.stream_context(stream, &context) != cuda_success || helpers.context_push(context) != cuda_success)
+    if (helpers.stream_context(stream, &context) != cuda_success ||
+        helpers.context_push(context) != cuda_success)
         return -1;
     const int device = current_device();
     helpers.context_pop(&context);
@@ -161,7 +175,9 @@ bool is_capturing(void* stream, bool per_thread) {
     return ask != nullptr && (ask(stream, &state) != cuda_success || state != 0);
 }
 
-void free_pool_block_begin(uint64_t pointer, Record& record, bool& known) { known = blocks.take(pointer, record); }
+void free_pool_block_begin(uint64_t pointer, Record& record, bool& known) {
+    known = blocks.take(pointer, record);
+}
 
 void free_pool_block_end(const Record& record, bool known, int status) {
     if (!known) return;
@@ -189,13 +205,15 @@ void trim_pools() {
     const RelaxedCapture relaxed;
     auto* trim = real<cuMemPoolTrimTo_function>(entry_cuMemPoolTrimTo);
     for (int at = 0; trim != nullptr && at < pool_places; ++at)
-        if (pools[at].handle != nullptr && pools[at].share >= 0 && !pools[at].destroyed) trim(pools[at].handle, 0);
+        if (pools[at].handle != nullptr && pools[at].share >= 0 && !pools[at].destroyed)
+            trim(pools[at].handle, 0);
     trim_graph_memory();
     refresh_pools();
 }
 
 void forget_pools() {
-    for (Pool& pool : pools) pool = Pool{};
+    for (Pool& pool : pools)
+        pool = Pool{};
     pool_places = 0;
     pools_lock = Mutex{};
 }
@@ -211,7 +229,10 @@ int cuMemAllocAsync(void* dptr, uint64_t bytesize, void* hStream) {
     if (function == nullptr) return cuda_not_initialized;
     return allocate_on(
         dptr, bytesize, nullptr, hStream, false, [=] { return function(dptr, bytesize, hStream); },
-        [=] { real<cuMemFreeAsync_function>(entry_cuMemFreeAsync)(*static_cast<uint64_t*>(dptr), hStream); });
+        [=] {
+            real<cuMemFreeAsync_function>(entry_cuMemFreeAsync)(*static_cast<uint64_t*>(dptr),
+                                                                hStream);
+        });
 }
 
 int cuMemAllocAsync_ptsz(void* dptr, uint64_t bytesize, void* hStream) {
@@ -219,7 +240,10 @@ int cuMemAllocAsync_ptsz(void* dptr, uint64_t bytesize, void* hStream) {
     if (function == nullptr) return cuda_not_initialized;
     return allocate_on(
         dptr, bytesize, nullptr, hStream, true, [=] { return function(dptr, bytesize, hStream); },
-        [=] { real<cuMemFreeAsync_function>(entry_cuMemFreeAsync_ptsz)(*static_cast<uint64_t*>(dptr), hStream); });
+        [=] {
+            real<cuMemFreeAsync_function>(entry_cuMemFreeAsync_ptsz)(*static_cast<uint64_t*>(dptr),
+                                                                     hStream);
+        });
 }
 
 int cuMemAllocFromPoolAsync(void* dptr, uint64_t bytesize, void* pool, void* hStream) {
@@ -227,29 +251,41 @@ int cuMemAllocFromPoolAsync(void* dptr, uint64_t bytesize, void* pool, void* hSt
     if (function == nullptr) return cuda_not_initialized;
     if (pool == nullptr) return function(dptr, bytesize, pool, hStream);
     return allocate_on(
-        dptr, bytesize, pool, hStream, false, [=] { return function(dptr, bytesize, pool, hStream); },
-        [=] { real<cuMemFreeAsync_function>(entry_cuMemFreeAsync)(*static_cast<uint64_t*>(dptr), hStream); });
+        dptr, bytesize, pool, hStream, false,
+        [=] { return function(dptr, bytesize, pool, hStream); },
+        [=] {
+            real<cuMemFreeAsync_function>(entry_cuMemFreeAsync)(*static_cast<uint64_t*>(dptr),
+                                                                hStream);
+        });
 }
 
 int cuMemAllocFromPoolAsync_ptsz(void* dptr, uint64_t bytesize, void* pool, void* hStream) {
-    auto* function = real<cuMemAllocFromPoolAsync_ptsz_function>(entry_cuMemAllocFromPoolAsync_ptsz);
+    auto* function =
+        real<cuMemAllocFromPoolAsync_ptsz_function>(entry_cuMemAllocFromPoolAsync_ptsz);
     if (function == nullptr) return cuda_not_initialized;
     if (pool == nullptr) return function(dptr, bytesize, pool, hStream);
     return allocate_on(
-        dptr, bytesize, pool, hStream, true, [=] { return function(dptr, bytesize, pool, hStream); },
-        [=] { real<cuMemFreeAsync_function>(entry_cuMemFreeAsync_ptsz)(*static_cast<uint64_t*>(dptr), hStream); });
+        dptr, bytesize, pool, hStream, true,
+        [=] { return function(dptr, bytesize, pool, hStream); },
+        [=] {
+            real<cuMemFreeAsync_function>(entry_cuMemFreeAsync_ptsz)(*static_cast<uint64_t*>(dptr),
+                                                                     hStream);
+        });
 }
 
 int cuMemPoolCreate(void* pool, void* poolProps) {
     auto* function = real<cuMemPoolCreate_function>(entry_cuMemPoolCreate);
     if (function == nullptr) return cuda_not_initialized;
     const int status = function(pool, poolProps);
-    if (status == cuda_success && enforcing()) enroll(*static_cast<void**>(pool), share_of_properties(poolProps));
+    if (status == cuda_success && enforcing())
+        enroll(*static_cast<void**>(pool), share_of_properties(poolProps));
     return status;
 }
 
-int cuMemPoolImportFromShareableHandle(void* pool_out, void* handle, uint32_t handleType, uint64_t flags) {
-    auto* function = real<cuMemPoolImportFromShareableHandle_function>(entry_cuMemPoolImportFromShareableHandle);
+int cuMemPoolImportFromShareableHandle(void* pool_out, void* handle, uint32_t handleType,
+                                       uint64_t flags) {
+    auto* function =
+        real<cuMemPoolImportFromShareableHandle_function>(entry_cuMemPoolImportFromShareableHandle);
     if (function == nullptr) return cuda_not_initialized;
     const int status = function(pool_out, handle, handleType, flags);
     if (status == cuda_success && enforcing()) enroll(*static_cast<void**>(pool_out), -1);
@@ -260,7 +296,8 @@ int cuMemPoolDestroy(void* pool) {
     auto* function = real<cuMemPoolDestroy_function>(entry_cuMemPoolDestroy);
     if (function == nullptr) return cuda_not_initialized;
     if (!enforcing()) return function(pool);
-    const Guard guard(pools_lock);  // the handle may name another pool as soon as the driver returns
+    const Guard guard(
+        pools_lock);  // the handle may name another pool as soon as the driver returns
     const int at = index_of(pool);
     if (at >= 0 && pools[at].share >= 0) look_at(pools[at]);
     const int status = function(pool);

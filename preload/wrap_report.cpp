@@ -1,5 +1,5 @@
-// What the driver says of a device's memory, cut to the share. The driver answers first; its results are edited only
-// where it succeeded and the caller wants them.
+// What the driver says of a device's memory, cut to the share. The driver answers first; its
+// results are edited only where it succeeded and the caller wants them.
 #include "preload/charge.hpp"
 #include "preload/os.hpp"
 #include "preload/resolve.hpp"
@@ -17,13 +17,16 @@ void reap_sometimes(Share& share) {
     const uint64_t now = monotonic_ns();
     uint64_t before = __atomic_load_n(&last_reap, __ATOMIC_RELAXED);
     if (now - before < reap_interval_ns) return;
-    if (__atomic_compare_exchange_n(&last_reap, &before, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) reap(share);
+    if (__atomic_compare_exchange_n(&last_reap, &before, now, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED))
+        reap(share);
 }
 
 template <class Word>
 void put(void* place, uint64_t value) {
     constexpr Word most = static_cast<Word>(-1);
-    if (place != nullptr) *static_cast<Word*>(place) = value > most ? most : static_cast<Word>(value);
+    if (place != nullptr)
+        *static_cast<Word*>(place) = value > most ? most : static_cast<Word>(value);
 }
 
 template <class Word, class Call>
@@ -58,7 +61,8 @@ ledger::Report report_share(int first, uint64_t device_total, uint64_t device_fr
     for (int share = first; share >= 0; share = process.shares[share].next) {
         reap_sometimes(process.shares[share]);
         const uint64_t limit = limits_of(share).memory_bytes;
-        sum.memory_bytes = sum.memory_bytes + limit < limit ? DRAWBRIDGE_UNLIMITED : sum.memory_bytes + limit;
+        sum.memory_bytes =
+            sum.memory_bytes + limit < limit ? DRAWBRIDGE_UNLIMITED : sum.memory_bytes + limit;
         used += ledger::usage(process.shares[share].view);
     }
     return ledger::report(sum, used, device_total, device_free);
@@ -84,11 +88,13 @@ int cuMemGetInfo_v2(void* free, void* total) {
 
 int cuDeviceTotalMem(void* bytes, int dev) {
     auto* function = real<cuDeviceTotalMem_function>(entry_cuDeviceTotalMem);
-    return function == nullptr ? cuda_not_initialized : total_memory<uint32_t>(function(bytes, dev), bytes, dev);
+    return function == nullptr ? cuda_not_initialized
+                               : total_memory<uint32_t>(function(bytes, dev), bytes, dev);
 }
 
 int cuDeviceTotalMem_v2(void* bytes, int dev) {
     auto* function = real<cuDeviceTotalMem_v2_function>(entry_cuDeviceTotalMem_v2);
-    return function == nullptr ? cuda_not_initialized : total_memory<uint64_t>(function(bytes, dev), bytes, dev);
+    return function == nullptr ? cuda_not_initialized
+                               : total_memory<uint64_t>(function(bytes, dev), bytes, dev);
 }
 }

@@ -1,15 +1,17 @@
-// Virtual memory management: physical memory is charged until both its handle references and its mappings are gone.
-#include <string.h>
-
+// Virtual memory management: physical memory is charged until both its handle references and its
+// mappings are gone.
 #include "preload/charge.hpp"
 #include "preload/os.hpp"
 #include "preload/resolve.hpp"
 #include "preload/vmm.hpp"
 
+#include <string.h>
+
 namespace preload {
 namespace {
 
-// A handle's value may come again as soon as the driver has released it, so this lock is held over those calls.
+// A handle's value may come again as soon as the driver has released it, so this lock is held over
+// those calls.
 Mutex vmm_lock;
 Table handles;  // handle -> bytes; `owner` counts references (low half) and mappings (high half)
 MappingList mappings;
@@ -26,7 +28,8 @@ void change_counts(uint64_t handle, uint64_t more, uint64_t less) {
         return !gone;
     });
     if (gone) release(last.share, last.bytes, DRAWBRIDGE_GAUGE_VMM);
-    if (!known && process.share_count > 0 && process.shares[0].holds_slot) ledger::add(own_slot(0).unknown_handles, 1);
+    if (!known && process.share_count > 0 && process.shares[0].holds_slot)
+        ledger::add(own_slot(0).unknown_handles, 1);
 }
 
 // CUmemAllocationProp: type, handle types, location type, location id.
@@ -66,7 +69,8 @@ int cuMemCreate(void* handle, uint64_t size, void* prop, uint64_t flags) {
     }
     settle(made, size, DRAWBRIDGE_GAUGE_VMM);
     const Guard guard(vmm_lock);
-    handles.insert({*static_cast<uint64_t*>(handle), size, 1, static_cast<int16_t>(made.share), Kind::vmm_handle});
+    handles.insert({*static_cast<uint64_t*>(handle), size, 1, static_cast<int16_t>(made.share),
+                    Kind::vmm_handle});
     return status;
 }
 
@@ -91,7 +95,8 @@ int cuMemRetainAllocationHandle(void* handle, void* addr) {
 }
 
 int cuMemImportFromShareableHandle(void* handle, void* osHandle, uint32_t shHandleType) {
-    auto* function = real<cuMemImportFromShareableHandle_function>(entry_cuMemImportFromShareableHandle);
+    auto* function =
+        real<cuMemImportFromShareableHandle_function>(entry_cuMemImportFromShareableHandle);
     if (function == nullptr) return cuda_not_initialized;
     const int status = function(handle, osHandle, shHandleType);
     if (status != cuda_success || !enforcing()) return status;
@@ -111,7 +116,8 @@ int cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, uint
     if (!enforcing()) return function(ptr, size, offset, handle, flags);
     const Guard guard(vmm_lock);
     const int status = function(ptr, size, offset, handle, flags);
-    if (status == cuda_success && mappings.add({ptr, size, handle})) change_counts(handle, one_mapping, 0);
+    if (status == cuda_success && mappings.add({ptr, size, handle}))
+        change_counts(handle, one_mapping, 0);
     return status;
 }
 
@@ -122,7 +128,9 @@ int cuMemUnmap(uint64_t ptr, uint64_t size) {
     const Guard guard(vmm_lock);
     const int status = function(ptr, size);
     if (status == cuda_success)
-        mappings.remove(ptr, size, [](const Mapping& mapping) { change_counts(mapping.handle, 0, one_mapping); });
+        mappings.remove(ptr, size, [](const Mapping& mapping) {
+            change_counts(mapping.handle, 0, one_mapping);
+        });
     return status;
 }
 }

@@ -1,0 +1,249 @@
+"""The preload library on a real GPU, as one command: `tests/gpu/run [--library PATH] [--out FOLDER]`.
+
+Prints one line a check and writes results.json. Without a GPU it says so and fails nothing. Changes no setting of the
+card, resets nothing, takes no large managed memory."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TREE = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "preload"))
+sys.path.insert(0, str(HERE.parent / "preload" / "record"))
+
+from share import MIB, UNLIMITED, Root, Share  # noqa: E402
+
+LIMIT = 3000 * MIB
+CONTEXT = 518 * MIB  # of one context on an H200 with driver 580, recorded
+
+results: dict[str, object] = {}
+counts = [0, 0]
+
+
+def program(name: str, environment: dict[str, str], *, seconds: int = 120) -> dict[str, object]:
+    """Runs a function of programs.py in a process of its own; its JSON, or what went wrong."""
+    done = subprocess.run([sys.executable, HERE / "programs.py", name], env=environment | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True,
+                          timeout=seconds, check=False)  # fmt: skip
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        return {"failed": [done.returncode, done.stdout[-300:], done.stderr[-900:]]}
+
+
+def check(name: str, passed: bool, facts: object = None) -> None:
+    counts[0 if passed else 1] += 1
+    print(f"{'ok  ' if passed else 'FAIL'} {name}" + ("" if passed else f": {json.dumps(facts)[:1500]}"), flush=True)
+    results.setdefault(name.split(":")[0], facts)
+
+
+class Bench:
+    """A fresh root with one share of the first GPU."""
+
+    def __init__(self, library: Path, device: bytes) -> None:
+        self.library, self.device = library, device
+        self.folders = tempfile.mkdtemp(prefix="drawbridge-gpu-")
+        self.number = 0
+
+    def root(self) -> Root:
+        self.number += 1
+        return Root(Path(self.folders) / str(self.number), self.library)
+
+    def share(self, memory: int = LIMIT, **more: object) -> tuple[Root, Share]:
+        root = self.root()
+        return root, root.share("claim-0", self.device, memory, context=CONTEXT, **more)
+
+
+def gpu_uuid() -> bytes | None:
+    if not glob.glob("/dev/nvidia[0-9]*"):
+        return None
+    done = subprocess.run(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], capture_output=True, text=True, check=False)
+    found = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", done.stdout)
+    return bytes.fromhex(found.group().replace("-", "")) if found else None
+
+
+# ---------------------------------------------------------------------------------------------------- memory
+
+
+def check_linear(bench: Bench) -> None:
+    root, share = bench.share()
+    got = program("linear", root.environment())
+    check("linear: refused with out of memory at the limit", "full" in got and got["small"][1] == 2 and got["full"]["free"] < 2 * MIB, got)  # type: ignore[index]
+    if "full" not in got:
+        return
+    check("linear: every byte up to the limit can be had", got["large"][0] + got["small"][0] == got["begin"]["free"] // (2 * MIB) * 2 * MIB, got)  # type: ignore[index]
+    check("linear: total is the limit everywhere", {got["full"]["total"], got["full"]["device_total"]} == {LIMIT}, got)  # type: ignore[index]
+    check("linear: NVML shows what the driver shows", got["full"]["nvml_used"] == LIMIT - got["full"]["free"] == got["full"]["nvml_process"], got)  # type: ignore[index]
+    check("linear: a free makes room, one MiB beyond is refused", (got["freed"], got["again"], got["beyond"]) == (0, 0, 2), got)
+    check("linear: all freed, only the context is left", got["end"] == got["begin"], got)
+    check("linear: the slot is empty of blocks", share.slot(0)["linear"] == 0 and share.slot(0)["errors"] == 0, share.slot(0))
+
+
+def check_real_use(bench: Bench) -> None:
+    """NVML's true figure of a full process, seen from outside the library."""
+    root, _ = bench.share()
+    with subprocess.Popen([sys.executable, HERE / "programs.py", "hold"], env=root.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        taken = json.loads(child.stdout.readline())["taken"]
+        from driver import Nvml
+
+        truth = Nvml().process_used(child.pid)
+        child.kill()
+    check("true use: NVML's figure for a full process is within the limit", 0 < truth <= LIMIT, {"taken": taken, "nvml": truth, "limit": LIMIT})
+
+
+def check_kinds(bench: Bench) -> None:
+    root, share = bench.share()
+    got = program("kinds", root.environment())
+    for kind in ("linear", "async", "async freed by cuMemFree", "vmm", "array", "own pool"):
+        facts = got.get(kind, got)
+        check(f"kinds: {kind} is refused at the limit and given back", isinstance(facts, list) and facts[1] == 2 and facts[0] > 2000 * MIB and facts[3] == [0], facts)
+    check("kinds: nothing is left at the end", share.slot(0)["errors"] == 0 and all(share.slot(0)[name] == 0 for name in ("linear", "array", "vmm")), [got, share.slot(0)])
+    results["kinds"] = got
+
+
+def check_killed(bench: Bench) -> None:
+    """SIGKILL of a full process: the next one gets everything."""
+    root, share = bench.share()
+    rounds = []
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, HERE / "programs.py", "hold"], env=root.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            rounds.append(json.loads(child.stdout.readline())["taken"])
+            child.kill()
+    check("killed: five processes in a row are killed full, each gets all of it", len(set(rounds)) == 1 and rounds[0] > 2000 * MIB, [rounds, share.used()])
+
+
+def check_changed(bench: Bench) -> None:
+    """A limit lowered below use refuses; raised, it serves."""
+    root, share = bench.share()
+    share.set_memory(1000 * MIB)
+    small = program("linear", root.environment())
+    share.set_memory(5000 * MIB)
+    large = program("linear", root.environment())
+    totals = [got.get("full", {}).get("total") for got in (small, large)]  # type: ignore[union-attr]
+    check("changed: the limit follows the file", totals == [1000 * MIB, 5000 * MIB], [small, large])
+
+
+def check_overhead(bench: Bench) -> None:
+    """The agent's measured overhead takes the place of the assumed one."""
+    root, share = bench.share()
+    share.set_overhead(0, 700)
+    got = program("linear", root.environment())
+    check("overhead: a measured figure counts", "begin" in got and got["begin"]["free"] <= LIMIT - 700 * MIB, got)  # type: ignore[index]
+
+
+# -------------------------------------------------------------------------------------------------- programs
+
+
+def check_frameworks(bench: Bench) -> None:
+    for name, variables in (("native", {}), ("expandable", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}), ("async", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"})):
+        root, share = bench.share()
+        got = program("torch_fill", root.environment(**variables))
+        fine = "taken" in got and "memory" in str(got["error"]) and got["works"] and got["taken"] > 2000 * MIB and got["before"][1] == LIMIT and got["properties"] == LIMIT  # type: ignore[operator, index]
+        check(f"torch {name}: out of memory at the limit", bool(fine), got)
+        results[f"torch {name}"] = [got, share.slot(0)]
+    root, _ = bench.share()
+    check("torch graph: capture and replay are left whole", program("torch_graph", root.environment()).get("sum") == 3 * (1 << 20))
+    root, _ = bench.share()
+    got = program("cupy_fill", root.environment())
+    check("cupy: out of memory at the limit", "memory" in str(got.get("error")) and got.get("taken", 0) > 2000 * MIB, got)  # type: ignore[operator]
+    root, _ = bench.share()
+    got = program("jax_fill", root.environment())
+    check("jax: takes its three quarters of the share, not of the card", got.get("sum") == 1 << 30 and 0 < got["process"] <= LIMIT, got)  # type: ignore[operator]
+
+
+def check_views(bench: Bench) -> None:
+    root, _ = bench.share()
+    got = program("views", root.environment())
+    nvml = got.get("nvml", [0, 0, 0])
+    check("views: pynvml and the driver agree", nvml[0] == got.get("total") and nvml[1] == got.get("free") and got["nvml_v2"][:3] == nvml, got)  # type: ignore[index]
+    check("views: own process with its bytes, nobody else", got.get("processes") == [[True, nvml[2]]], got)  # type: ignore[index]
+    check("views: settings are refused", got.get("setting") == "NVMLError_NoPermission", got)
+    smi = subprocess.run(["nvidia-smi", "--query-gpu=memory.total,memory.used", "--format=csv,noheader,nounits"], env=root.environment(), capture_output=True, text=True, check=False)
+    check("views: nvidia-smi shows the share", smi.stdout.strip().startswith(f"{LIMIT // MIB},"), smi.stdout + smi.stderr)
+
+
+def check_ways(bench: Bench) -> None:
+    root, _ = bench.share(UNLIMITED)
+    got = program("ways", root.environment())
+    check("ways: every way to a function leads to the wrapper", bool(got) and all(value == [1, True] for value in got.values()), got)
+
+
+def check_refusals(bench: Bench) -> None:
+    root = bench.root()
+    got = program("linear", root.environment())
+    check("refusals: no share at all", "cuInit: 800" in str(got) and "holds no share" in str(got), got)
+    root, share = bench.share()
+    share.write("limits", 0, "<Q", 1)
+    got = program("linear", root.environment())
+    check("refusals: a damaged file is named", "cuInit: 800" in str(got) and "limits" in str(got), got)
+    root, share = bench.share(boot=bytes(16))
+    check("refusals: limits of another boot", "last boot" in str(program("linear", root.environment())))
+
+
+# ------------------------------------------------------------------------------------------------------ cost
+
+
+def check_cost(bench: Bench) -> None:
+    """The recorder's cost program with and without the library, alternating; medians of three each."""
+    work = Path(bench.folders)
+    subprocess.run(["gcc", "-O2", "-o", work / "cost", HERE.parent / "preload" / "record" / "cost.c", "-ldl"], check=True)
+    root, _ = bench.share(UNLIMITED, physical=1 << 37)
+    times: dict[str, dict[str, list[float]]] = {}
+    for _ in range(3):
+        for kind, environment in (("bare", dict(os.environ)), ("library", root.environment())):
+            done = subprocess.run([work / "cost"], env=environment, capture_output=True, text=True, timeout=60, check=False)
+            for line in done.stdout.splitlines():
+                name, value, *_ = line.split()
+                times.setdefault(name, {}).setdefault(kind, []).append(float(value))
+    table = {name: {kind: sorted(values)[len(values) // 2] for kind, values in kinds.items()} for name, kinds in times.items()}
+    results["cost"] = table
+    for name, row in table.items():
+        print(f"     {name:32} {row.get('bare', 0):14.1f} {row.get('library', 0):14.1f} {row.get('library', 0) - row.get('bare', 0):+12.1f} ns")
+    check("cost: measured", "alloc_free_512" in table, table)
+
+
+CHECKS: list[Callable[[Bench], None]] = [check_ways, check_linear, check_real_use, check_kinds, check_killed, check_changed, check_overhead, check_views, check_refusals,
+                                         check_cost, check_frameworks]  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", type=Path, default=TREE / "build" / "release" / "lib" / "libdrawbridge.so")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", help="run only the checks whose name contains this")
+    options = parser.parse_args()
+    device = gpu_uuid()
+    if device is None:
+        print("tests/gpu/run: this machine has no NVIDIA GPU; nothing was run, nothing failed")
+        return 0
+    bench = Bench(options.library, device)
+    for one in CHECKS:
+        if options.only and options.only not in one.__name__:
+            continue
+        began = time.monotonic()
+        try:
+            one(bench)
+        except Exception as error:  # one broken check must not hide the others
+            check(f"{one.__name__}: runs", False, f"{type(error).__name__}: {error}")
+        print(f"     ({one.__name__}: {time.monotonic() - began:.1f} s)", flush=True)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    print(f"{counts[0]} passed, {counts[1]} failed")
+    return 1 if counts[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
