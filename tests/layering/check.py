@@ -22,7 +22,10 @@ MAY_INCLUDE = {
     "server": {"server", "certs", "translate", "kube/client", "kube", "base"},
     "cli": {"cli", "translate", "kube/client", "kube", "base"},
     "program": {"program", "server", "cli", "certs", "translate", "kube/client", "kube", "base"},
-    "agent": {"agent", "kube/client", "kube", "base"},
+    "agent": {"agent", "kube", "base"},
+    "agent/rpc": {"agent/rpc", "agent", "base"},
+    "agent/process": {"agent/process", "agent/rpc", "agent", "kube/client", "kube", "base"},
+    "agent/program": {"agent/program", "agent/process", "base"},
     "preload": {"preload"},
 }
 SHARED_BY_AGENT_AND_PRELOAD = "preload/abi.h"
@@ -32,9 +35,10 @@ MAX_BEAST_FILES = 5
 THIRD_PARTY = [
     (r"rapidjson/", {"base"}, "RapidJSON only behind base/json.hpp"),
     (r"yaml\.h$", {"kube"}, "libyaml only in kube/"),
-    (r"boost/", {"kube/client", "certs", "server", "cli", "program", "agent"}, "Boost not in pure folders"),
+    (r"boost/", {"kube/client", "certs", "server", "cli", "program", "agent/process"}, "Boost not in pure folders"),
+    (r"(grpcpp|google/protobuf)/", {"agent/rpc"}, "gRPC only behind agent/rpc/"),
     (r"openssl/", {"base", "kube/client", "certs", "server"}, "OpenSSL not in pure folders"),
-    (r"CLI/", {"cli", "server", "program", "agent"}, "CLI11 only in process folders"),
+    (r"CLI/", {"cli", "server", "program", "agent/process"}, "CLI11 only in process folders"),
     (r"(doctest|nlohmann)/", set(), "only in tests/"),
     (r"(fstream|iostream|thread|mutex|condition_variable|chrono|random|filesystem)$|(sys/(socket|stat)|unistd|fcntl)\.h$",
      set(MAY_INCLUDE) - {"kube", "translate"}, "kube/ and translate/ are pure: no clock, file, socket or thread"),

@@ -1,0 +1,29 @@
+#pragma once
+// Where the devices of a node are learnt from.
+
+#include "agent/device.hpp"
+#include "agent/enforcement.hpp"
+#include "base/result.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// All calls from one thread at a time; they may block.
+class DeviceSource {
+public:
+    virtual ~DeviceSource() = default;
+    /// The devices as they are now. An error means that nothing is known of them.
+    [[nodiscard]] virtual base::Result<std::vector<Device>> read() = 0;
+    /// How the driver reaches a container.
+    [[nodiscard]] virtual base::Result<DriverEdits> edits() = 0;
+    /// Where the devices come from, for the log.
+    [[nodiscard]] virtual std::string name() const = 0;
+};
+
+/// The devices that a file lists (device_list.hpp); it is read again whenever it is asked.
+[[nodiscard]] std::unique_ptr<DeviceSource> make_file_source(std::string path);
+
+}  // namespace drawbridge::agent

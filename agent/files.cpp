@@ -1,0 +1,146 @@
+#include "agent/files.hpp"
+
+#include "base/atomic_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace drawbridge::agent {
+namespace {
+
+using base::ErrorKind;
+using base::Result;
+
+tl::unexpected<base::Error> failure(std::string_view action, const std::string& path) {
+    const int code = errno;
+    const ErrorKind kind =
+        code == ENOENT || code == ENOTDIR ? ErrorKind::not_found : ErrorKind::internal;
+    return base::fail(
+        kind, fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(code)),
+        path);
+}
+
+std::string folder_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// A tenant's user may reach a file in the folder whose name it knows, and no more.
+constexpr mode_t folder_mode = 0711;
+
+Result<void> make_folder(const std::string& path) {
+    if (::mkdir(path.c_str(), folder_mode) != 0 && errno != EEXIST)
+        return failure("make the folder", path);
+    return {};
+}
+
+class OpenFile {
+public:
+    OpenFile(const std::string& path, int flags)
+        : number_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+    OpenFile(const OpenFile&) = delete;
+    OpenFile& operator=(const OpenFile&) = delete;
+    ~OpenFile() {
+        if (number_ >= 0) ::close(number_);
+    }
+    [[nodiscard]] int get() const { return number_; }
+
+private:
+    int number_;
+};
+
+bool write_all(int file, std::string_view text, off_t offset) {
+    while (!text.empty()) {
+        const ssize_t written = ::pwrite(file, text.data(), text.size(), offset);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        text.remove_prefix(static_cast<std::size_t>(written));
+        offset += written;
+    }
+    return true;
+}
+
+Result<void> write_in_place(const std::string& path, std::string_view text) {
+    const OpenFile file(path, O_WRONLY | O_NOFOLLOW);
+    if (file.get() < 0) return failure("open", path);
+    struct stat facts {};
+    if (::fstat(file.get(), &facts) != 0) return failure("look at", path);
+    if (facts.st_size != static_cast<off_t>(text.size()))
+        return base::fail(ErrorKind::internal, "a file of another size", path);
+    if (!write_all(file.get(), text, 0)) return failure("write", path);
+    return {};
+}
+
+/// As `base::write_file_atomically`, without the wait for the disk.
+Result<void> write_unsynced(const std::string& path, std::string_view text, mode_t mode) {
+    std::string name = folder_of(path) + "/.drawbridge-XXXXXX";
+    const int number = ::mkostemp(name.data(), O_CLOEXEC);
+    if (number < 0) return failure("create a file beside", path);
+    const bool written = write_all(number, text, 0) && ::fchmod(number, mode) == 0;
+    const bool closed = ::close(number) == 0;
+    if (written && closed && ::rename(name.c_str(), path.c_str()) == 0) return {};
+    auto failed = failure("write", path);
+    ::unlink(name.c_str());
+    return failed;
+}
+
+struct CloseFolder {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+};
+using FolderPtr = std::unique_ptr<DIR, CloseFolder>;
+
+}  // namespace
+
+Result<void> DiskFiles::write(const std::string& path, std::string_view text, WriteHow how,
+                              mode_t mode) {
+    if (how == WriteHow::in_place) return write_in_place(path, text);
+    if (auto made = make_folder(folder_of(path)); !made) return made;
+    return how == WriteHow::durable ? base::write_file_atomically(path, text, mode)
+                                    : write_unsynced(path, text, mode);
+}
+
+Result<std::string> DiskFiles::read(const std::string& path, std::size_t max_bytes) {
+    return base::read_file(path, max_bytes);
+}
+
+Result<void> DiskFiles::remove(const std::string& path) {
+    if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+    if (errno != EISDIR && errno != EPERM) return failure("remove", path);
+    auto names = list(path);
+    if (!names) return tl::unexpected(names.error());
+    for (const std::string& name : *names) {
+        const std::string inside = fmt::format("{}/{}", path, name);
+        if (::unlink(inside.c_str()) != 0 && errno != ENOENT) return failure("remove", inside);
+    }
+    if (::rmdir(path.c_str()) != 0 && errno != ENOENT) return failure("remove", path);
+    return {};
+}
+
+Result<std::vector<std::string>> DiskFiles::list(const std::string& path) {
+    std::vector<std::string> names;
+    const FolderPtr folder(::opendir(path.c_str()));
+    if (!folder) {
+        if (errno == ENOENT) return names;
+        return failure("read the folder", path);
+    }
+    while (true) {
+        errno = 0;
+        const dirent* entry = ::readdir(folder.get());
+        if (entry == nullptr) break;
+        const std::string_view name = static_cast<const char*>(entry->d_name);
+        if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) return failure("read the folder", path);
+    std::ranges::sort(names);
+    return names;
+}
+
+}  // namespace drawbridge::agent

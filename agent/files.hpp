@@ -1,0 +1,46 @@
+#pragma once
+// The disk as the agent uses it: a seam, so that tests can let every step of it fail.
+
+#include "base/result.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// durable: replaced as a whole, and still there after a power cut once the call has ended.
+/// atomic: replaced as a whole, but not waited for; for what a reboot makes worthless. in_place:
+/// the bytes of a file of the same size are overwritten, since others have it mapped.
+enum class WriteHow { durable, atomic, in_place };
+
+/// All of it blocks. Paths are absolute.
+class Files {
+public:
+    virtual ~Files() = default;
+    /// Writes a file; its folder is made where it is missing (mode 0711).
+    [[nodiscard]] virtual base::Result<void> write(const std::string& path, std::string_view text,
+                                                   WriteHow how, mode_t mode) = 0;
+    /// The content of a file, of at most `max_bytes`; `not_found` where there is none.
+    [[nodiscard]] virtual base::Result<std::string> read(const std::string& path,
+                                                         std::size_t max_bytes) = 0;
+    /// Removes a file, or a folder with the files in it. What is not there is removed already.
+    [[nodiscard]] virtual base::Result<void> remove(const std::string& path) = 0;
+    /// The names in a folder, sorted; none where it is missing.
+    [[nodiscard]] virtual base::Result<std::vector<std::string>> list(const std::string& path) = 0;
+};
+
+/// The file system.
+class DiskFiles final : public Files {
+public:
+    [[nodiscard]] base::Result<void> write(const std::string& path, std::string_view text,
+                                           WriteHow how, mode_t mode) override;
+    [[nodiscard]] base::Result<std::string> read(const std::string& path,
+                                                 std::size_t max_bytes) override;
+    [[nodiscard]] base::Result<void> remove(const std::string& path) override;
+    [[nodiscard]] base::Result<std::vector<std::string>> list(const std::string& path) override;
+};
+
+}  // namespace drawbridge::agent

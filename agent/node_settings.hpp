@@ -1,0 +1,46 @@
+#pragma once
+// What an administrator chooses for a node's devices: split count, scaling, filters.
+
+#include "base/json.hpp"
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// Devices that are not offered.
+struct DeviceFilter {
+    std::vector<std::string> uuids = {};
+    std::vector<std::int64_t> indices = {};
+
+    [[nodiscard]] bool operator==(const DeviceFilter&) const = default;
+};
+
+/// Names and defaults are HAMi's (legacy-requests.md 1.3, 4).
+struct NodeSettings {
+    std::int64_t split_count = 10;  ///< shares a device, 1..1024
+    double memory_scaling = 1;      ///< above 1: more is promised than is there
+    double core_scaling = 1;
+    std::int64_t headroom_mib = 0;  ///< of each device, kept from the shares
+    /// Publish what the driver says now, also where another size was published before.
+    bool accept_memory_sizes = false;
+    DeviceFilter exclude = {};
+
+    [[nodiscard]] bool operator==(const NodeSettings&) const = default;
+};
+
+/// The settings of the node `node` in a document that is JSON already: our own `AgentSettings`
+/// (drawbridge.dev/v1) with overrides under `nodes`, HAMi's `device-config.yaml` (its `nvidia`
+/// section), HAMi's node configuration (`nodeconfig`), or a ConfigMap with any of these in its
+/// `data`. Refused with the place: unknown fields of ours, values out of range.
+[[nodiscard]] base::Result<NodeSettings> read_node_settings(base::JsonView document,
+                                                            std::string_view node);
+
+/// The same from the text of a file, YAML or JSON.
+[[nodiscard]] base::Result<NodeSettings> parse_node_settings(std::string_view text,
+                                                             std::string_view node);
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,331 @@
+#include "agent/prepare_flow.hpp"
+
+#include "agent/prepare.hpp"
+#include "base/hash.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace drawbridge::agent {
+namespace {
+
+using base::ErrorKind;
+using base::fail;
+using base::Result;
+
+// The kubelet waits 45 s for an answer and comes again after that.
+constexpr std::chrono::seconds lock_patience{20};
+// A late call of the kubelet comes within its own time-out and one retry (node-agent.md 3).
+constexpr std::int64_t tombstone_seconds = 600;
+constexpr std::size_t max_cdi = 4U << 20U;
+constexpr mode_t cdi_mode = 0644;
+constexpr std::size_t digest_chars = 32;
+
+std::string digest_of(std::string_view text) {
+    return base::base32_lower(base::sha256(text), digest_chars);
+}
+
+}  // namespace
+
+/// One call of prepare.
+struct PrepareFlow::Work {
+    const ClaimName& claim;
+    const ClaimLookup& lookup;
+    std::shared_ptr<const NodeView> view;
+};
+
+std::vector<PreparedShare> answer_of(const ClaimRecord& record) {
+    std::vector<PreparedShare> answer;
+    for (std::size_t i = 0; i < record.shares.size(); ++i) {
+        const Share& share = record.shares[i];
+        answer.push_back({.request = share.request,
+                          .pool = share.pool,
+                          .device = share.device,
+                          .cdi_id = cdi_id(share_name(record.claim.uid, i)),
+                          .share_id = share.share_id});
+    }
+    return answer;
+}
+
+std::string cdi_text(const ClaimRecord& record, const NodeView& view) {
+    return cdi_json(claim_spec(record.claim.uid, record.shares, view.inventory, view.container));
+}
+
+PrepareFlow::PrepareFlow(Files& files, const base::Clock& clock, FlowPaths paths, StepHook hook)
+    : files_(files),
+      clock_(clock),
+      paths_(std::move(paths)),
+      hook_(std::move(hook)),
+      records_(files, paths_.claims),
+      folders_(files, paths_.shares),
+      locks_(paths_.lock),
+      view_(std::make_shared<const NodeView>()) {}
+
+void PrepareFlow::set_view(NodeView view) {
+    auto next = std::make_shared<const NodeView>(std::move(view));
+    const std::lock_guard lock(mutex_);
+    view_.swap(next);
+}
+
+std::shared_ptr<const NodeView> PrepareFlow::view() const {
+    const std::lock_guard lock(mutex_);
+    return view_;
+}
+
+std::int64_t PrepareFlow::now() const {
+    return std::chrono::duration_cast<std::chrono::seconds>(clock_.now().time_since_epoch())
+        .count();
+}
+
+std::string PrepareFlow::cdi_path(std::string_view uid) const {
+    return fmt::format("{}/{}", paths_.cdi, cdi_file_name(uid));
+}
+
+// ------------------------------------------------------------------------------------- prepare
+
+Result<PrepareFlow::Answer> PrepareFlow::prepare(const ClaimName& claim,
+                                                 const ClaimLookup& lookup) {
+    if (!is_claim_uid(claim.uid)) return fail(ErrorKind::invalid_input, "that is no claim's UID");
+    const auto held = locks_.hold_claim(claim.uid, lock_patience);
+    if (!held) return tl::unexpected(held.error());
+    auto record = records_.load(claim.uid);
+    if (!record) return tl::unexpected(record.error());
+    const Work work{claim, lookup, view()};
+    if (lookup.facts && lookup.facts->claim.uid != claim.uid) {
+        return fail(ErrorKind::conflict,
+                    fmt::format("the claim was replaced: {}/{} has UID {} now", claim.name_space,
+                                claim.name, lookup.facts->claim.uid));
+    }
+    const ClaimRecord* found = *record ? &**record : nullptr;
+    if (found != nullptr && found->state != ClaimState::unprepared)
+        return prepare_again(work, *std::move(*record));
+    if (auto checked = check_tombstone(work, found); !checked)
+        return tl::unexpected(checked.error());
+    return prepare_new(work);
+}
+
+/// A call that was under way while the claim was unprepared must not bring it back: the kubelet
+/// has done with it. One that asked the API server later goes by what that says.
+Result<void> PrepareFlow::check_tombstone(const Work& work, const ClaimRecord* record) {
+    const std::lock_guard lock(mutex_);
+    const auto buried = buried_.find(work.claim.uid);
+    const bool late = buried != buried_.end() && work.lookup.asked <= buried->second;
+    if (late || (record != nullptr && !work.lookup.facts))
+        return fail(ErrorKind::conflict, "the claim was unprepared while it was asked for");
+    return {};
+}
+
+Result<PrepareFlow::Answer> PrepareFlow::prepare_again(const Work& work, ClaimRecord record) {
+    const NodeView& view = *work.view;
+    const bool complete = record.state == ClaimState::completed && record.boot_id == view.boot_id;
+    if (!work.lookup.facts) {
+        if (complete && has_cdi(record)) return answer_of(record);
+        return tl::unexpected(work.lookup.facts.error());
+    }
+    if (!is_same_allocation(record.shares, *work.lookup.facts)) {
+        return fail(ErrorKind::conflict,
+                    "the claim's allocation is not the one that was prepared; it must be "
+                    "unprepared first");
+    }
+    if (complete && has_cdi(record)) return answer_of(record);
+    if (auto checked = check_devices(record.shares, view.inventory); !checked)
+        return tl::unexpected(checked.error());
+    if (!complete) {
+        record.state = ClaimState::started;
+        record.boot_id = view.boot_id;
+        record.time = now();
+        step("begin");
+        if (auto saved = records_.save(record); !saved) return tl::unexpected(saved.error());
+    }
+    return finish(view, std::move(record));
+}
+
+Result<PrepareFlow::Answer> PrepareFlow::prepare_new(const Work& work) {
+    if (!work.lookup.facts) return tl::unexpected(work.lookup.facts.error());
+    auto record = begin(work);
+    if (!record) return tl::unexpected(record.error());
+    return finish(*work.view, *std::move(record));
+}
+
+/// Checks and stores what the claim is given, so that it counts in all sums from here on.
+Result<ClaimRecord> PrepareFlow::begin(const Work& work) {
+    const auto held = locks_.hold_sums(lock_patience);
+    if (!held) return tl::unexpected(held.error());
+    const auto stored = records_.load_all();
+    if (!stored) return tl::unexpected(stored.error());
+    if (!stored->unreadable.empty()) {
+        return fail(ErrorKind::unavailable,
+                    fmt::format("what claim {} holds is not known, since its record cannot be "
+                                "read; it is being rebuilt",
+                                stored->unreadable.front()));
+    }
+    const PrepareView view{work.view->pool, work.view->inventory, stored->records};
+    auto shares = plan_prepare(*work.lookup.facts, view);
+    if (!shares) return tl::unexpected(shares.error());
+    ClaimRecord record{.claim = work.claim,
+                       .state = ClaimState::started,
+                       .boot_id = work.view->boot_id,
+                       .shares = *std::move(shares),
+                       .time = now()};
+    step("begin");
+    if (auto saved = records_.save(record); !saved) return tl::unexpected(saved.error());
+    return record;
+}
+
+Result<void> PrepareFlow::make_files(const NodeView& view, const ClaimRecord& record) {
+    for (std::size_t i = 0; i < record.shares.size(); ++i) {
+        const Share& share = record.shares[i];
+        const Offer* offer = view.inventory.find_uuid(share.uuid);
+        if (share.admin || offer == nullptr) continue;
+        step("share");
+        const std::string name = share_name(record.claim.uid, i);
+        auto made = folders_.create(
+            name, limits_of(record.claim.uid, i, view.boot_id, share, offer->device));
+        if (!made) return made;
+    }
+    return {};
+}
+
+Result<void> PrepareFlow::write_cdi(const std::string& uid, const std::string& text) {
+    return files_.write(cdi_path(uid), text, WriteHow::atomic, cdi_mode);
+}
+
+/// Makes the files of a stored claim and marks it completed.
+Result<PrepareFlow::Answer> PrepareFlow::finish(const NodeView& view, ClaimRecord record) {
+    if (auto made = make_files(view, record); !made) return tl::unexpected(made.error());
+    // A claim without a device of ours (all results of other drivers) has nothing to inject.
+    if (!record.shares.empty()) {
+        step("cdi");
+        const std::string text = cdi_text(record, view);
+        if (auto written = write_cdi(record.claim.uid, text); !written)
+            return tl::unexpected(written.error());
+        record.cdi_digest = digest_of(text);
+    }
+    record.state = ClaimState::completed;
+    record.time = now();
+    step("finish");
+    if (auto saved = records_.save(record); !saved) return tl::unexpected(saved.error());
+    step("answer");
+    return answer_of(record);
+}
+
+bool PrepareFlow::has_cdi(const ClaimRecord& record) const {
+    if (record.shares.empty()) return true;
+    const auto text = files_.read(cdi_path(record.claim.uid), max_cdi);
+    return text && digest_of(*text) == record.cdi_digest;
+}
+
+// ----------------------------------------------------------------------------------- unprepare
+
+Result<void> PrepareFlow::unprepare(std::string_view uid) {
+    if (!is_claim_uid(uid)) return fail(ErrorKind::invalid_input, "that is no claim's UID");
+    const auto held = locks_.hold_claim(uid, lock_patience);
+    if (!held) return tl::unexpected(held.error());
+    // A record that cannot be read is no reason to keep the claim's files.
+    const auto record = records_.load(uid);
+    step("remove");
+    if (auto removed = remove_files(uid); !removed) return removed;
+    step("bury");
+    return bury(uid, record && *record ? &**record : nullptr);
+}
+
+Result<void> PrepareFlow::remove_files(std::string_view uid) {
+    if (auto removed = files_.remove(cdi_path(uid)); !removed) return removed;
+    const auto names = folders_.list();
+    if (!names) return tl::unexpected(names.error());
+    const std::string prefix = fmt::format("{}-", uid);
+    for (const std::string& name : *names) {
+        const std::string_view rest =
+            std::string_view(name).substr(std::min(name.size(), prefix.size()));
+        const bool is_number =
+            !rest.empty() && std::ranges::all_of(rest, [](char c) { return c >= '0' && c <= '9'; });
+        if (!name.starts_with(prefix) || !is_number) continue;
+        if (auto removed = folders_.remove(name); !removed) return removed;
+    }
+    return {};
+}
+
+/// Leaves a tombstone on disk for a claim that was known, and in memory for any: a full disk must
+/// not keep a pod from ending, and an unknown claim leaves no file.
+Result<void> PrepareFlow::bury(std::string_view uid, const ClaimRecord* record) {
+    {
+        const std::lock_guard lock(mutex_);
+        buried_[std::string(uid)] = ++sequence_;
+    }
+    if (record == nullptr) return records_.erase(uid);
+    ClaimRecord tombstone = *record;
+    tombstone.state = ClaimState::unprepared;
+    tombstone.cdi_digest.clear();
+    tombstone.shares.clear();
+    tombstone.time = now();
+    if (records_.save(tombstone)) return {};
+    return records_.erase(uid);
+}
+
+// ------------------------------------------------------------------------------- reconciliation
+
+std::size_t PrepareFlow::restore_cdi_files() {
+    const auto stored = records_.load_all();
+    if (!stored) return 0;
+    const auto view = this->view();
+    std::size_t restored = 0;
+    for (const ClaimRecord& seen : stored->records) {
+        if (seen.state != ClaimState::completed || seen.boot_id != view->boot_id) continue;
+        if (has_cdi(seen)) continue;
+        const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
+        if (!held) continue;
+        auto record = records_.load(seen.claim.uid);
+        if (!record || !*record || (**record).state != ClaimState::completed) continue;
+        if (has_cdi(**record) || !check_devices((**record).shares, view->inventory)) continue;
+        if (finish(*view, *std::move(*record))) ++restored;
+    }
+    return restored;
+}
+
+std::size_t PrepareFlow::sweep_tombstones() {
+    std::size_t swept = 0;
+    const auto stored = records_.load_all();
+    if (!stored) return 0;
+    for (const ClaimRecord& seen : stored->records) {
+        const bool old = seen.state == ClaimState::unprepared &&
+                         (now() - seen.time >= tombstone_seconds || seen.time > now());
+        if (!old) continue;
+        const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
+        const auto record = records_.load(seen.claim.uid);
+        if (!held || !record || !*record || (**record).state != ClaimState::unprepared) continue;
+        if (records_.erase(seen.claim.uid)) ++swept;
+    }
+    return swept;
+}
+
+std::size_t PrepareFlow::sweep() {
+    std::size_t swept = sweep_tombstones();
+    std::set<std::string> uids;
+    for (const std::string& name : files_.list(paths_.cdi).value_or(std::vector<std::string>())) {
+        if (auto uid = claim_of_cdi_file(name); uid && is_claim_uid(*uid)) uids.insert(*uid);
+    }
+    for (const std::string& name : folders_.list().value_or(std::vector<std::string>())) {
+        const std::string uid = name.substr(0, name.rfind('-'));
+        if (is_claim_uid(uid)) uids.insert(uid);
+    }
+    for (const std::string& uid : uids) {
+        const auto held = locks_.hold_claim(uid, lock_patience);
+        const auto record = records_.load(uid);
+        const bool dead = record && (!*record || (**record).state == ClaimState::unprepared);
+        if (held && dead && remove_files(uid)) ++swept;
+    }
+    return swept;
+}
+
+Result<void> PrepareFlow::rebuild(ClaimRecord record) {
+    const auto held = locks_.hold_claim(record.claim.uid, lock_patience);
+    if (!held) return tl::unexpected(held.error());
+    if (records_.load(record.claim.uid)) return {};  // somebody was faster
+    if (auto kept = records_.set_aside(record.claim.uid); !kept) return kept;
+    return records_.save(record);
+}
+
+}  // namespace drawbridge::agent

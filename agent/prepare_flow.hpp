@@ -1,0 +1,138 @@
+#pragma once
+// Performs prepare and unprepare of one claim, step by step on disk (docs/life_of_a_prepare.md).
+
+#include "agent/claim_facts.hpp"
+#include "agent/claim_locks.hpp"
+#include "agent/claim_record.hpp"
+#include "agent/enforcement.hpp"
+#include "agent/files.hpp"
+#include "agent/inventory.hpp"
+#include "agent/record_store.hpp"
+#include "agent/share_folders.hpp"
+#include "base/clock.hpp"
+#include "base/result.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// Where the agent keeps what.
+struct FlowPaths {
+    std::string claims = {};  ///< folder of the records
+    std::string shares = {};  ///< folder of the share folders
+    std::string cdi = {};     ///< folder of the CDI files
+    std::string lock = {};    ///< lock file
+};
+
+/// What is prepared against; swapped as a whole when devices or settings change.
+struct NodeView {
+    std::string pool = {};  ///< the node's name
+    std::string boot_id = {};
+    Inventory inventory = {};
+    ContainerView container = {};
+};
+
+/// What the API server says of a claim, and when it was asked.
+struct ClaimLookup {
+    base::Result<ClaimFacts> facts;
+    std::uint64_t asked = 0;  ///< `PrepareFlow::now_asking` before the question
+};
+
+/// A device as the kubelet is told of it.
+struct PreparedShare {
+    std::string request = {};
+    std::string pool = {};
+    std::string device = {};
+    std::string cdi_id = {};
+    std::string share_id = {};
+
+    [[nodiscard]] bool operator==(const PreparedShare&) const = default;
+};
+
+/// Called with the name of each step before it is done, so that tests can stop there.
+using StepHook = std::function<void(std::string_view)>;
+
+/// Any thread; calls block on the disk and on the claim's lock. The state is in the files alone:
+/// another instance of the agent may work on the same ones.
+class PrepareFlow {
+public:
+    PrepareFlow(Files& files, const base::Clock& clock, FlowPaths paths, StepHook hook = {});
+
+    void set_view(NodeView view);
+    [[nodiscard]] std::shared_ptr<const NodeView> view() const;
+
+    /// A number for a lookup that begins now: what is unprepared later than that is known to have
+    /// been.
+    [[nodiscard]] std::uint64_t now_asking() { return ++sequence_; }
+
+    /// Prepares a claim, or answers as before. The stored answer is given without the API server's
+    /// word only where nothing has to be decided: completed, in this boot.
+    [[nodiscard]] base::Result<std::vector<PreparedShare>> prepare(const ClaimName& claim,
+                                                                   const ClaimLookup& lookup);
+    /// Takes back all that was made for a claim, whatever is there of it. Needs no device and no
+    /// API server; a disk that is full does not stop it.
+    [[nodiscard]] base::Result<void> unprepare(std::string_view uid);
+
+    /// Makes missing CDI files of completed claims of this boot again; says how many.
+    [[nodiscard]] std::size_t restore_cdi_files();
+    /// Removes share folders and CDI files that belong to no record, and tombstones that have
+    /// served their time; says how many.
+    [[nodiscard]] std::size_t sweep();
+    /// All claims with files on this node.
+    [[nodiscard]] base::Result<StoredClaims> stored() const { return records_.load_all(); }
+    /// Stores a record found by other means in place of one that cannot be read; its files are made
+    /// at the next prepare.
+    [[nodiscard]] base::Result<void> rebuild(ClaimRecord record);
+
+    [[nodiscard]] const ShareFolders& folders() const { return folders_; }
+    [[nodiscard]] const FlowPaths& paths() const { return paths_; }
+
+private:
+    using Answer = std::vector<PreparedShare>;
+    struct Work;
+
+    base::Result<Answer> prepare_again(const Work& work, ClaimRecord record);
+    base::Result<Answer> prepare_new(const Work& work);
+    base::Result<ClaimRecord> begin(const Work& work);
+    base::Result<Answer> finish(const NodeView& view, ClaimRecord record);
+    base::Result<void> make_files(const NodeView& view, const ClaimRecord& record);
+    base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record);
+    base::Result<void> write_cdi(const std::string& uid, const std::string& text);
+    [[nodiscard]] bool has_cdi(const ClaimRecord& record) const;
+    base::Result<void> remove_files(std::string_view uid);
+    base::Result<void> bury(std::string_view uid, const ClaimRecord* record);
+    std::size_t sweep_tombstones();
+    [[nodiscard]] std::string cdi_path(std::string_view uid) const;
+    [[nodiscard]] std::int64_t now() const;
+    void step(std::string_view name) const {
+        if (hook_) hook_(name);
+    }
+
+    Files& files_;
+    const base::Clock& clock_;
+    FlowPaths paths_;
+    StepHook hook_;
+    RecordStore records_;
+    ShareFolders folders_;
+    ClaimLocks locks_;
+    std::atomic<std::uint64_t> sequence_ = 0;
+    mutable std::mutex mutex_;
+    std::shared_ptr<const NodeView> view_;
+    std::map<std::string, std::uint64_t, std::less<>> buried_;  ///< UID -> when, by `sequence_`
+};
+
+/// The answer that a record stands for.
+[[nodiscard]] std::vector<PreparedShare> answer_of(const ClaimRecord& record);
+
+/// The text of a claim's CDI file.
+[[nodiscard]] std::string cdi_text(const ClaimRecord& record, const NodeView& view);
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,317 @@
+#include "agent/process/agent_process.hpp"
+
+#include "agent/rpc/messages.hpp"
+#include "base/atomic_file.hpp"
+#include "base/hash.hpp"
+#include "base/log.hpp"
+#include "base/version.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <random>
+#include <sys/stat.h>
+#include <utility>
+
+namespace drawbridge::agent {
+namespace {
+
+namespace asio = boost::asio;
+using base::Level;
+using base::Result;
+using boost::system::error_code;
+
+constexpr std::chrono::seconds device_interval{5};
+constexpr std::chrono::seconds health_interval{10};
+constexpr std::chrono::seconds reconcile_interval{60};
+constexpr std::chrono::seconds finish_time{5};
+constexpr std::size_t max_boot_id = 128;
+constexpr std::size_t max_socket_path = 107;
+
+Result<void> make_folder(const std::string& path, mode_t mode) {
+    if (::mkdir(path.c_str(), mode) == 0 || errno == EEXIST) return {};
+    return base::fail(base::ErrorKind::internal,
+                      fmt::format("cannot make the folder: {}", std::strerror(errno)), path);
+}
+
+std::function<double()> random_source() {
+    return [engine = std::mt19937_64(std::random_device{}())]() mutable {
+        return std::uniform_real_distribution<double>(0, 1)(engine);
+    };
+}
+
+/// A coroutine that ends with an exception is a mistake of ours: it is told, and ends no process.
+auto log_failure(const char* what) {
+    return [what](const std::exception_ptr& failure) {
+        if (!failure) return;
+        try {
+            std::rethrow_exception(failure);
+        } catch (const std::exception& error) {
+            base::log_event(Level::error, what, {{"reason", error.what()}});
+        }
+    };
+}
+
+std::string share_list(const std::vector<PreparedShare>& shares) {
+    std::vector<std::string> parts;
+    for (const PreparedShare& share : shares)
+        parts.push_back(fmt::format("{}={}", share.request, share.device));
+    return fmt::format("{}", fmt::join(parts, " "));
+}
+
+}  // namespace
+
+SocketPaths socket_paths(const std::string& kubelet_root, const std::string& instance) {
+    const auto make = [&](std::string_view part) {
+        const std::string dash = part.empty() ? "" : fmt::format("-{}", part);
+        return SocketPaths{
+            fmt::format("{}/plugins/{}/dra{}.sock", kubelet_root, driver_name, dash),
+            fmt::format("{}/plugins_registry/{}{}-reg.sock", kubelet_root, driver_name, dash)};
+    };
+    SocketPaths paths = make(instance);
+    constexpr std::size_t hash_chars = 8;
+    const bool too_long =
+        std::max(paths.service.size(), paths.registration.size()) > max_socket_path;
+    if (too_long && !instance.empty())
+        paths = make(base::base32_lower(base::sha256(instance), hash_chars));
+    return paths;
+}
+
+AgentProcess::AgentProcess(AgentOptions options)
+    : options_(std::move(options)),
+      plugin_folder_(fmt::format("{}/plugins/{}", options_.paths.kubelet_root, driver_name)),
+      sockets_(socket_paths(options_.paths.kubelet_root, options_.instance)),
+      health_(clock_, options_.node) {
+    const FlowPaths paths{.claims = plugin_folder_ + "/claims",
+                          .shares = plugin_folder_ + "/shares",
+                          .cdi = options_.paths.cdi,
+                          .lock = plugin_folder_ + "/lock"};
+    flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths);
+}
+
+AgentProcess::~AgentProcess() {
+    stop();
+}
+
+Result<void> AgentProcess::prepare_folders() {
+    const std::pair<std::string, mode_t> folders[] = {
+        {options_.paths.kubelet_root + "/plugins", 0750},
+        {plugin_folder_, 0711},
+        {flow_->paths().claims, 0700},
+        {flow_->paths().shares, 0711},
+        {options_.paths.cdi, 0755}};
+    for (const auto& [path, mode] : folders) {
+        if (auto made = make_folder(path, mode); !made) return made;
+    }
+    return {};
+}
+
+Result<void> AgentProcess::connect() {
+    auto api = ClusterApi::create(strand_, options_.kubeconfig);
+    if (!api) return tl::unexpected(api.error());
+    api_ = std::move(*api);
+    for (const std::string& warning : api_->warnings())
+        base::log_event(Level::warn, "credentials", {{"reason", warning}});
+    PublisherHooks hooks;
+    hooks.state = [](const PublishState&) {};
+    hooks.wrote = [](bool) {};
+    hooks.accepts_legacy = [this](std::int64_t count) {
+        return count == 0 || options_.source.beside_device_plugin;
+    };
+    publisher_ = std::make_unique<SlicePublisher>(strand_, *api_, options_.node, std::move(hooks));
+    return {};
+}
+
+Result<void> AgentProcess::open_sockets() {
+    auto methods = dra_methods({.strand = strand_,
+                                .pool = pool_.get_executor(),
+                                .api = *api_,
+                                .flow = *flow_,
+                                .ended = [this](const ClaimWork& work) { ended(work); }});
+    for (rpc::RpcMethod& method : health_.methods())
+        methods.push_back(std::move(method));
+    service_ = std::make_unique<rpc::RpcServer>(std::move(methods));
+    if (auto listening = service_->listen(sockets_.service); !listening) return listening;
+
+    const std::string info = rpc::encode_plugin_info(
+        {.name = std::string(driver_name),
+         .endpoint = sockets_.service,
+         .versions = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
+                      "v1alpha1.DRAResourceHealth"}});
+    std::vector<rpc::RpcMethod> registration;
+    registration.push_back(
+        {.name = "/pluginregistration.Registration/GetInfo",
+         .unary =
+             [info](const std::string&, const std::shared_ptr<rpc::RpcCall>& call) {
+                 call->finish({rpc::RpcCode::ok, info});
+             },
+         .stream = {}});
+    registration.push_back(
+        {.name = "/pluginregistration.Registration/NotifyRegistrationStatus",
+         .unary =
+             [this](const std::string& bytes, const std::shared_ptr<rpc::RpcCall>& call) {
+                 const auto status = rpc::decode_registration(bytes);
+                 call->finish({rpc::RpcCode::ok, ""});
+                 if (status) registered(status->registered, status->error);
+             },
+         .stream = {}});
+    registration_ = std::make_unique<rpc::RpcServer>(std::move(registration));
+    return registration_->listen(sockets_.registration);
+}
+
+Result<void> AgentProcess::start() {
+    base::set_log_level(options_.log_level);
+    if (auto made = prepare_folders(); !made) return made;
+    if (options_.source.devices.empty())
+        return base::fail(base::ErrorKind::invalid_input, "--devices is needed");
+    source_ = make_file_source(options_.source.devices);
+    devices_ = std::make_unique<DeviceWatch>(
+        DeviceWatchParts{*source_, files_, *flow_, options_.node, options_.source.settings,
+                         plugin_folder_ + "/sizes.json"});
+    const auto boot_id = base::read_file(options_.paths.boot_id, max_boot_id);
+    if (!boot_id) return tl::unexpected(boot_id.error());
+    flow_->set_view({.pool = options_.node,
+                     .boot_id = boot_id->substr(0, boot_id->find('\n')),
+                     .inventory = {},
+                     .container = {.shares_folder = flow_->paths().shares,
+                                   .library = {},
+                                   .driver = {},
+                                   .legacy_variables = options_.legacy_variables}});
+    if (auto connected = connect(); !connected) return connected;
+    look_at_devices();
+    reconcile_files();
+    if (auto opened = open_sockets(); !opened) return opened;
+    base::log_event(Level::info, "started",
+                    {{"version", base::version},
+                     {"node", options_.node},
+                     {"devices", source_->name()},
+                     {"cluster", api_->described()},
+                     {"socket", sockets_.service}});
+    return {};
+}
+
+void AgentProcess::registered(bool yes, const std::string& error) {
+    base::log_event(yes ? Level::info : Level::error, "registration",
+                    {{"registered", yes}, {"reason", error}});
+    if (!yes) return;
+    asio::post(strand_, [this] { publish(); });
+}
+
+/// The kubelet knows us: what it now finds published it can also prepare.
+void AgentProcess::publish() {
+    if (std::exchange(publishing_, true)) return publisher_->check();
+    asio::co_spawn(strand_, publisher_->run(random_source()), log_failure("publisher"));
+    asio::co_spawn(strand_, publisher_->watch(random_source()), log_failure("slice_watch"));
+}
+
+void AgentProcess::look_at_devices() {
+    auto inventory = devices_->look();
+    if (!devices_->trouble().empty())
+        base::log_event(Level::warn, "devices", {{"reason", devices_->trouble()}});
+    take(inventory.value_or(Inventory()));
+}
+
+void AgentProcess::take(const Inventory& inventory) {
+    const auto now = flow_->view();
+    if (!(now->inventory == inventory)) {
+        NodeView view = *now;
+        view.inventory = inventory;
+        flow_->set_view(std::move(view));
+        base::log_event(Level::info, "inventory",
+                        {{"devices", static_cast<std::int64_t>(inventory.offers().size())}});
+        health_.show(inventory);
+    }
+    asio::post(strand_, [this, inventory] { publisher_->offer(inventory); });
+}
+
+void AgentProcess::look_later() {
+    device_timer_.expires_after(device_interval);
+    device_timer_.async_wait([this](const error_code& error) {
+        if (error) return;
+        asio::post(device_pool_, [this] { look_at_devices(); });
+        look_later();
+    });
+}
+
+void AgentProcess::tell_health() {
+    health_.show(flow_->view()->inventory);
+    health_timer_.expires_after(health_interval);
+    health_timer_.async_wait([this](const error_code& error) {
+        if (!error) tell_health();
+    });
+}
+
+void AgentProcess::reconcile_files() {
+    const auto restored = static_cast<std::int64_t>(flow_->restore_cdi_files());
+    const auto swept = static_cast<std::int64_t>(flow_->sweep());
+    if (restored + swept == 0) return;
+    base::log_event(Level::info, "reconciled", {{"restored", restored}, {"swept", swept}});
+}
+
+void AgentProcess::reconcile_later() {
+    reconcile_timer_.expires_after(reconcile_interval);
+    reconcile_timer_.async_wait([this](const error_code& error) {
+        if (error) return;
+        asio::post(pool_, [this] { reconcile_files(); });
+        reconcile_later();
+    });
+}
+
+void AgentProcess::ended(const ClaimWork& work) {
+    const std::string_view verdict = work.done ? "done" : "refused";
+    const std::string reason = work.done ? "" : work.done.error().message;
+    base::log_event(
+        work.done ? Level::info : Level::warn, work.prepare ? "prepare" : "unprepare",
+        {{"uid", work.claim.uid},
+         {"namespace", work.claim.name_space},
+         {"claim", work.claim.name},
+         {"verdict", verdict},
+         {"shares", share_list(work.shares)},
+         {"reason", reason},
+         {"micros", std::chrono::duration_cast<std::chrono::microseconds>(work.took).count()}});
+    for (const std::string& warning : work.warnings)
+        base::log_event(Level::warn, "share_config",
+                        {{"uid", work.claim.uid}, {"reason", warning}});
+}
+
+void AgentProcess::wait_for_signal() {
+    for (const int number : {SIGTERM, SIGINT}) {
+        error_code ignored;
+        signals_.add(number, ignored);
+    }
+    signals_.async_wait([this](const error_code& error, int number) {
+        if (error) return;
+        base::log_event(Level::info, "stopping", {{"signal", std::int64_t{number}}});
+        asio::post(device_pool_, [this] {
+            stop();
+            io_.stop();
+        });
+    });
+}
+
+int AgentProcess::run() {
+    wait_for_signal();
+    look_later();
+    tell_health();
+    reconcile_later();
+    io_.run();
+    device_pool_.join();
+    base::log_event(Level::info, "stopped");
+    return 0;
+}
+
+/// The kubelet stops asking us first, then what it asked is finished.
+void AgentProcess::stop() {
+    if (registration_) registration_->stop(finish_time);
+    if (service_) service_->stop(finish_time);
+    registration_.reset();
+    service_.reset();
+    pool_.join();
+}
+
+}  // namespace drawbridge::agent

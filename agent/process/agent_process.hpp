@@ -1,0 +1,94 @@
+#pragma once
+// The agent as a process: what is started in which order, and what is stopped.
+
+#include "agent/claim_locks.hpp"
+#include "agent/device_source.hpp"
+#include "agent/files.hpp"
+#include "agent/prepare_flow.hpp"
+#include "agent/process/cluster_api.hpp"
+#include "agent/process/device_watch.hpp"
+#include "agent/process/dra_service.hpp"
+#include "agent/process/health_board.hpp"
+#include "agent/process/options.hpp"
+#include "agent/process/slice_publisher.hpp"
+#include "agent/rpc/rpc_server.hpp"
+#include "base/clock.hpp"
+#include "base/result.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// Where the sockets of one instance lie.
+struct SocketPaths {
+    std::string service;
+    std::string registration;
+};
+
+/// Names that fit into a socket's path; `instance` may be empty.
+[[nodiscard]] SocketPaths socket_paths(const std::string& kubelet_root,
+                                       const std::string& instance);
+
+class AgentProcess {
+public:
+    explicit AgentProcess(AgentOptions options);
+    AgentProcess(const AgentProcess&) = delete;
+    AgentProcess& operator=(const AgentProcess&) = delete;
+    ~AgentProcess();
+
+    /// Everything up to the registration socket.
+    [[nodiscard]] base::Result<void> start();
+    /// Until a signal; the exit status.
+    [[nodiscard]] int run();
+
+private:
+    base::Result<void> prepare_folders();
+    base::Result<void> connect();
+    base::Result<void> open_sockets();
+    void publish();
+    void registered(bool yes, const std::string& error);
+    void look_at_devices();
+    void take(const Inventory& inventory);
+    void look_later();
+    void reconcile_later();
+    void reconcile_files();
+    void tell_health();
+    void ended(const ClaimWork& work);
+    void wait_for_signal();
+    void stop();
+
+    AgentOptions options_;
+    base::SystemClock clock_;
+    DiskFiles files_;
+    std::string plugin_folder_;
+    SocketPaths sockets_;
+    std::unique_ptr<PrepareFlow> flow_;
+    std::unique_ptr<DeviceSource> source_;
+    std::unique_ptr<DeviceWatch> devices_;
+    HealthBoard health_;
+    boost::asio::io_context io_{1};
+    boost::asio::strand<boost::asio::io_context::executor_type> strand_{io_.get_executor()};
+    boost::asio::thread_pool pool_{4};
+    boost::asio::thread_pool device_pool_{1};
+    boost::asio::signal_set signals_{io_};
+    boost::asio::steady_timer device_timer_{io_};
+    boost::asio::steady_timer health_timer_{io_};
+    boost::asio::steady_timer reconcile_timer_{io_};
+    std::unique_ptr<ClusterApi> api_;
+    std::unique_ptr<SlicePublisher> publisher_;
+    std::unique_ptr<rpc::RpcServer> service_;
+    std::unique_ptr<rpc::RpcServer> registration_;
+    bool publishing_ = false;
+};
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,88 @@
+#include "agent/process/device_watch.hpp"
+
+#include "agent/inventory_keep.hpp"
+#include "agent/json_reader.hpp"
+#include "base/json.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace drawbridge::agent {
+namespace {
+
+using base::Result;
+
+constexpr std::size_t max_file = 1U << 20U;
+constexpr mode_t file_mode = 0600;
+
+std::string text_of(const base::Error& error, std::string_view file) {
+    const std::string place = error.path.empty() ? "" : fmt::format("{}: ", error.path);
+    return fmt::format("{}: {}{}", file, place, error.message);
+}
+
+}  // namespace
+
+Result<NodeSettings> DeviceWatch::read_settings() {
+    if (parts_.settings.empty()) return NodeSettings{};
+    const auto text = parts_.files.read(parts_.settings, max_file);
+    if (!text) return tl::unexpected(text.error());
+    return parse_node_settings(*text, parts_.node);
+}
+
+PublishedSizes DeviceWatch::remembered() {
+    PublishedSizes sizes;
+    const auto text = parts_.files.read(parts_.sizes, max_file);
+    const auto document = base::parse_json(text.value_or("{}"));
+    if (!document) return sizes;
+    JsonReader reader;
+    const Spot root{document->root()};
+    for (const base::JsonMember& member : root.view.members())
+        sizes.emplace(member.key, reader.whole(root[member.key], {1, std::int64_t{1} << 50}));
+    return reader.ok() ? sizes : PublishedSizes();
+}
+
+void DeviceWatch::remember(const PublishedSizes& sizes) {
+    PublishedSizes all = *sizes_;
+    for (const auto& [uuid, bytes] : sizes)
+        all[uuid] = bytes;
+    if (all == *sizes_) return;
+    base::JsonWriter out;
+    out.begin_object();
+    for (const auto& [uuid, bytes] : all)
+        out.key(uuid).integer(bytes);
+    out.end_object();
+    const auto written =
+        parts_.files.write(parts_.sizes, out.take() + "\n", WriteHow::durable, file_mode);
+    if (!written) trouble_ = text_of(written.error(), "published sizes");
+    sizes_ = std::move(all);
+}
+
+Result<Inventory> DeviceWatch::look() {
+    trouble_.clear();
+    if (!sizes_) sizes_ = remembered();
+    auto settings = read_settings();
+    if (settings) {
+        settings_ = *std::move(settings);
+    } else {
+        trouble_ = text_of(settings.error(), parts_.settings);
+        if (!settings_) return tl::unexpected(settings.error());
+    }
+    auto devices = parts_.source.read();
+    if (!devices) {
+        trouble_ = text_of(devices.error(), parts_.source.name());
+        if (!last_) return tl::unexpected(devices.error());
+        return *last_;
+    }
+    const auto stored = parts_.flow.stored();
+    const auto records = stored ? stored->records : std::vector<ClaimRecord>();
+    auto all = with_lost(*std::move(devices), last_.value_or(Inventory()), records);
+    const auto sizes = with_committed(*sizes_, *settings_, all, records);
+    auto made = Inventory::make(std::move(all), *settings_, sizes);
+    if (!made) return made;
+    remember(made->sizes());
+    last_ = *made;
+    return made;
+}
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,50 @@
+#pragma once
+// Looks at the devices and the settings again and again, and tells what the node offers now.
+
+#include "agent/device_source.hpp"
+#include "agent/files.hpp"
+#include "agent/inventory.hpp"
+#include "agent/prepare_flow.hpp"
+#include "base/result.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace drawbridge::agent {
+
+/// Where a node's offers come from and where what was published is remembered.
+struct DeviceWatchParts {
+    DeviceSource& source;
+    Files& files;
+    PrepareFlow& flow;
+    std::string node;
+    std::string settings;  ///< file; empty: defaults
+    std::string sizes;     ///< file that remembers published sizes
+};
+
+/// All calls from one thread at a time; they block.
+class DeviceWatch {
+public:
+    explicit DeviceWatch(DeviceWatchParts parts) : parts_(std::move(parts)) {}
+
+    /// Reads everything anew. What is wrong with a file keeps what was there before, and is told as
+    /// trouble; an error means that nothing was ever known.
+    [[nodiscard]] base::Result<Inventory> look();
+    /// What is wrong; empty: nothing.
+    [[nodiscard]] const std::string& trouble() const { return trouble_; }
+
+private:
+    base::Result<NodeSettings> read_settings();
+    [[nodiscard]] PublishedSizes remembered();
+    void remember(const PublishedSizes& sizes);
+
+    DeviceWatchParts parts_;
+    std::optional<Inventory> last_;
+    std::optional<NodeSettings> settings_;
+    std::optional<PublishedSizes> sizes_;
+    std::string trouble_;
+};
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,89 @@
+#include "agent/process/options.hpp"
+
+#include "base/version.hpp"
+#include "kube/names.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <map>
+
+namespace drawbridge::agent {
+namespace {
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  drawbridge-agent --node worker-1 --devices devices.yaml --kubeconfig agent.kubeconfig\n"
+    "  drawbridge-agent status -o json\n"
+    "\n"
+    "Exit status: 0 stopped as told, 1 own failure.";
+
+std::string folder_check(const std::string& path) {
+    if (path.starts_with('/')) return {};
+    return path + " is no absolute path";
+}
+
+void add_paths(CLI::App& app, PathOptions& paths) {
+    app.add_option("--kubelet-root", paths.kubelet_root,
+                   "the kubelet's root folder (default /var/lib/kubelet)")
+        ->check(folder_check);
+    app.add_option("--cdi", paths.cdi, "folder for CDI files (default /var/run/cdi)")
+        ->check(folder_check);
+    app.add_option("--boot-id-file", paths.boot_id, "what tells one boot from the next")
+        ->check(folder_check);
+}
+
+void add_source(CLI::App& app, SourceOptions& source) {
+    app.add_option("--devices", source.devices,
+                   "offer the devices that this file lists, for machines without GPUs");
+    app.add_option("--settings", source.settings,
+                   "AgentSettings, or HAMi's device-config.yaml or node configuration");
+    app.add_flag("--beside-device-plugin", source.beside_device_plugin,
+                 "publish although a device plugin of this node offers nvidia.com/gpu");
+}
+
+void add_log(CLI::App& app, base::Level& level) {
+    const std::map<std::string, base::Level> levels = {{"debug", base::Level::debug},
+                                                       {"info", base::Level::info},
+                                                       {"warn", base::Level::warn},
+                                                       {"error", base::Level::error}};
+    app.add_option("--log-level", level, "debug, info (default), warn or error")
+        ->transform(CLI::CheckedTransformer(levels).description(""));
+}
+
+}  // namespace
+
+std::variant<AgentOptions, ExitNow> parse_options(int count, char** arguments) {
+    CLI::App app("DRA kubelet plugin that shares GPUs by memory, compute and slots.",
+                 "drawbridge-agent");
+    app.set_version_flag("--version", fmt::format("drawbridge-agent {}", base::version));
+    app.footer(footer);
+    AgentOptions options;
+    app.add_option("--node", options.node, "name of this node (default NODE_NAME)")
+        ->envname("NODE_NAME")
+        ->required()
+        ->check([](const std::string& text) {
+            return kube::is_dns_subdomain(text) ? "" : text + " is no name of a node";
+        });
+    app.add_option("--instance", options.instance,
+                   "UID of this pod, for sockets of its own (default POD_UID)")
+        ->envname("POD_UID");
+    app.add_option("--kubeconfig", options.kubeconfig, "credentials (default: the pod's own)");
+    app.add_option("--operator-listen", options.operator_listen,
+                   "health, metrics and debugging over plain HTTP (default 127.0.0.1:8082)");
+    app.add_option("--port-file", options.port_file,
+                   "write {\"operator\":N} there once the port listens");
+    app.add_flag("--legacy-variables", options.legacy_variables,
+                 "give containers HAMi's environment variables too");
+    add_paths(app, options.paths);
+    add_source(app, options.source);
+    add_log(app, options.log_level);
+    try {
+        app.parse(count, arguments);
+    } catch (const CLI::ParseError& error) {
+        return ExitNow{app.exit(error) == 0 ? 0 : 1};
+    }
+    return options;
+}
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,45 @@
+#pragma once
+// The options of `drawbridge-agent`.
+
+#include "base/log.hpp"
+
+#include <string>
+#include <variant>
+
+namespace drawbridge::agent {
+
+/// Folders of the host, at the same paths in the agent's container.
+struct PathOptions {
+    std::string kubelet_root = "/var/lib/kubelet";
+    std::string cdi = "/var/run/cdi";
+    std::string boot_id = "/proc/sys/kernel/random/boot_id";
+};
+
+/// Where devices and their settings come from.
+struct SourceOptions {
+    std::string devices;   ///< file with a DeviceList; empty: NVML
+    std::string settings;  ///< file; empty: defaults
+    bool beside_device_plugin = false;
+};
+
+struct AgentOptions {
+    std::string node;      ///< name of the Node object
+    std::string instance;  ///< the pod's UID: two instances at once have sockets of their own
+    std::string kubeconfig;
+    std::string operator_listen = "127.0.0.1:8082";
+    std::string port_file;
+    PathOptions paths;
+    SourceOptions source;
+    bool legacy_variables = false;
+    base::Level log_level = base::Level::info;
+};
+
+/// The exit status where options end the program: help was asked for, or they are wrong.
+struct ExitNow {
+    int status;
+};
+
+/// Reads the arguments; prints help or what is wrong.
+[[nodiscard]] std::variant<AgentOptions, ExitNow> parse_options(int count, char** arguments);
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,37 @@
+// The program `drawbridge-agent`: options, start, and the exit status.
+
+#include "agent/process/agent_process.hpp"
+#include "agent/process/options.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <variant>
+
+namespace {
+
+using namespace drawbridge;
+
+int run(int count, char** arguments) {
+    auto options = agent::parse_options(count, arguments);
+    if (const auto* now = std::get_if<agent::ExitNow>(&options)) return now->status;
+    agent::AgentProcess process(std::get<agent::AgentOptions>(std::move(options)));
+    if (const auto started = process.start(); !started) {
+        const base::Error& error = started.error();
+        std::fprintf(stderr, "drawbridge-agent: %s%s%s\n", error.path.c_str(),
+                     error.path.empty() ? "" : ": ", error.message.c_str());
+        return EXIT_FAILURE;
+    }
+    return process.run();
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    try {
+        return run(count, arguments);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "drawbridge-agent: %s\n", error.what());
+        return EXIT_FAILURE;
+    }
+}

@@ -1,0 +1,44 @@
+#pragma once
+// The records of all claims on this node: a file for each, so that damage stays where it is and a
+// write costs the same however many there are.
+
+#include "agent/claim_record.hpp"
+#include "agent/files.hpp"
+#include "base/result.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// What is on disk. `unreadable` are UIDs whose file is damaged or of a later version: what those
+/// claims hold is not known.
+struct StoredClaims {
+    std::vector<ClaimRecord> records = {};
+    std::vector<std::string> unreadable = {};
+};
+
+/// Whoever changes a claim's record holds its lock (claim_locks.hpp).
+class RecordStore {
+public:
+    RecordStore(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+
+    [[nodiscard]] base::Result<StoredClaims> load_all() const;
+    /// Nothing where the claim has no record; an error as `decode_record` gives it.
+    [[nodiscard]] base::Result<std::optional<ClaimRecord>> load(std::string_view uid) const;
+    /// On disk when it returns.
+    [[nodiscard]] base::Result<void> save(const ClaimRecord& record);
+    [[nodiscard]] base::Result<void> erase(std::string_view uid);
+    /// Keeps a damaged file under another name, for people.
+    [[nodiscard]] base::Result<void> set_aside(std::string_view uid);
+
+private:
+    [[nodiscard]] std::string path(std::string_view uid) const;
+
+    Files& files_;
+    std::string folder_;
+};
+
+}  // namespace drawbridge::agent

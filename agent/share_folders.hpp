@@ -1,0 +1,39 @@
+#pragma once
+// The folders with the two files of each share.
+
+#include "agent/files.hpp"
+#include "agent/share_pages.hpp"
+#include "base/result.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace drawbridge::agent {
+
+class ShareFolders {
+public:
+    ShareFolders(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+
+    /// Makes what is missing of a share's folder. Files of this boot stay as they are, whatever is
+    /// in them: a container may be running on them. Those of an earlier boot are replaced.
+    [[nodiscard]] base::Result<void> create(const std::string& name, const ShareLimits& limits);
+    /// Changes limits under a running container. The amounts must not be above what was allocated;
+    /// that is the caller's to see to.
+    [[nodiscard]] base::Result<void> change(const std::string& name, const ShareLimits& limits);
+    [[nodiscard]] base::Result<void> remove(const std::string& name);
+    /// Names of all folders.
+    [[nodiscard]] base::Result<std::vector<std::string>> list() const;
+    [[nodiscard]] base::Result<ReadLimits> limits(const std::string& name) const;
+    [[nodiscard]] base::Result<LedgerUse> use(const std::string& name,
+                                              std::int64_t physical_bytes) const;
+    [[nodiscard]] const std::string& folder() const { return folder_; }
+
+private:
+    [[nodiscard]] std::string path(const std::string& name, std::string_view file) const;
+
+    Files& files_;
+    std::string folder_;
+};
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,67 @@
+#pragma once
+// The content of a share's two files, in the layout of preload/abi.h.
+
+#include "agent/claim_record.hpp"
+#include "agent/device.hpp"
+#include "base/result.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace drawbridge::agent {
+
+/// What goes into a share's `limits`.
+struct ShareLimits {
+    std::string claim_uid = {};
+    std::size_t share_index = 0;
+    std::string boot_id = {};  ///< as /proc/sys/kernel/random/boot_id shows it
+    std::string device_uuid = {};
+    std::string pci_bus_id = {};
+    Amounts amounts = {};
+    std::int64_t physical_bytes = 0;  ///< of the device
+    ShareConfig config = {};
+
+    [[nodiscard]] bool operator==(const ShareLimits&) const = default;
+};
+
+/// The limits of a share; `device` is where the share lies.
+[[nodiscard]] ShareLimits limits_of(std::string_view claim_uid, std::size_t index,
+                                    std::string_view boot_id, const Share& share,
+                                    const Device& device);
+
+/// The whole file, of generation `generation`, which is even.
+[[nodiscard]] std::string limits_page(const ShareLimits& limits, std::uint64_t generation);
+
+/// The whole file of a share that no process has used yet.
+[[nodiscard]] std::string fresh_ledger();
+
+/// What is read back from a `limits` file.
+struct ReadLimits {
+    std::uint64_t generation = 0;
+    std::int64_t memory_bytes = 0;
+    std::int64_t core_permille = 0;
+    std::string boot_id = {};  ///< as above
+};
+
+/// Reads a `limits` file. `invalid_input`: another magic, major version or size.
+[[nodiscard]] base::Result<ReadLimits> read_limits(std::string_view page);
+
+/// What a ledger says of its share's use. Nothing in it is trusted: a tenant can write it.
+struct LedgerUse {
+    std::int64_t used_bytes = 0;  ///< at most `physical_bytes`
+    std::int64_t processes = 0;   ///< live slots
+    std::int64_t denied = 0;
+    std::int64_t launches = 0;
+};
+
+/// Sums a ledger's slots. `invalid_input` where its header is not one.
+[[nodiscard]] base::Result<LedgerUse> read_ledger(std::string_view file,
+                                                  std::int64_t physical_bytes);
+
+/// The sixteen bytes of a UUID text; a prefix as in `GPU-` or `MIG-` is passed by. A text that
+/// holds no UUID gives the first sixteen bytes of its SHA-256: a made-up device of `--devices`.
+[[nodiscard]] std::array<std::uint8_t, 16> uuid_bytes(std::string_view text);
+
+}  // namespace drawbridge::agent
