@@ -82,7 +82,7 @@ def controller_manager(place: Place, release: Release) -> Daemon:
         f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}",
         f"--service-account-private-key-file={place.keys}/service-accounts.key",
         f"--root-ca-file={place.keys}/ca.crt", "--use-service-account-credentials", "--leader-elect=false",
-        f"--secure-port={CONTROLLERS_PORT}", *release.gate_flags()])  # fmt: skip
+        f"--secure-port={CONTROLLERS_PORT}", "--kube-api-qps=300", "--kube-api-burst=600", *release.gate_flags()])  # fmt: skip
 
 
 def scheduler(place: Place, release: Release) -> Daemon:
@@ -90,7 +90,8 @@ def scheduler(place: Place, release: Release) -> Daemon:
     return Daemon("kube-scheduler", [
         release.program("kube-scheduler"), f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}",
-        "--leader-elect=false", f"--secure-port={SCHEDULER_PORT}", *release.gate_flags()])  # fmt: skip
+        "--leader-elect=false", f"--secure-port={SCHEDULER_PORT}", "--kube-api-qps=300", "--kube-api-burst=600",
+        *release.gate_flags()])  # fmt: skip
 
 
 def proxy(place: Place, release: Release) -> Daemon:

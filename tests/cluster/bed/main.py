@@ -55,6 +55,13 @@ def up(options: argparse.Namespace) -> int:
     return 0
 
 
+def build(options: argparse.Namespace) -> int:
+    wanted = [components.etcd(), components.containerd(), components.kwok(), components.kubernetes(options.kubernetes)]
+    for component in wanted:
+        print(f"{component.name} {component.version}: {components.ensure(component)}", flush=True)
+    return 0
+
+
 def down(options: argparse.Namespace) -> int:
     cluster = Cluster(options.name)
     cluster.down()
@@ -121,6 +128,8 @@ def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Name
     one.add_argument("--fleet", type=Path, metavar="FILE", help="ResourceSlices to create, with played nodes as needed")
     one.add_argument("--drawbridge", action="store_true", help="install Drawbridge from this tree's build")
     one.add_argument("--replicas", type=int, default=1, help="how many webhooks (default: 1)")
+    made = commands.add_parser("build", help="build the components, once a machine (`up` does it too)")
+    made.add_argument("--kubernetes", choices=components.MINORS, default=components.DEFAULT_MINOR, help="minor version")
     command("down", "end a cluster and remove everything of it")
     command("status", "what runs and what does not", None)
     log = command("logs", "print what a component has said, or list the components")
@@ -128,7 +137,7 @@ def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Name
     command("kubectl", "run kubectl: cluster kubectl -- ARGUMENT ...")
     run = command("exec", "run a command in the cluster's network: cluster exec -- COMMAND ...")
     run.add_argument("--inside", action="store_true", help="among its processes and mounts too")
-    return top, {"up": up, "down": down, "status": status, "logs": logs}
+    return top, {"up": up, "build": build, "down": down, "status": status, "logs": logs}
 
 
 def main() -> int:
