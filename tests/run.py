@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -216,6 +217,21 @@ def part_fuzz() -> Count:
     return fuzz(10)
 
 
+def part_cluster() -> Count:
+    """The webhook as its users install it on a real Kubernetes 1.36: every case, rights, faults, other webhooks."""
+    build("release")
+    return cluster_tests("1.36")
+
+
+def cluster_tests(minor: str, *choice: str) -> Count:
+    """Runs tests/cluster/tests on a cluster of its own; its components are built before, once a machine."""
+    step = run(f"cluster: components of {minor}", ["tests/cluster/cluster", "build", "--kubernetes", minor])
+    if step.status != 0:
+        show(step)
+        raise Broken("the components of the cluster did not build")
+    return pytest(f"cluster tests on {minor}", "tests/cluster/tests", "--kubernetes", minor, *choice, jobs="0")
+
+
 def part_self() -> Count:
     """The counting of this script itself."""
     return pytest("self: how tests are counted", "tests/test_run.py", jobs="0")
@@ -227,6 +243,7 @@ PARTS: dict[str, Callable[[], Count]] = {
     "unit": part_unit,
     "cases": part_cases,
     "functional": part_functional,
+    "cluster": part_cluster,
     "fuzz": part_fuzz,
 }
 
@@ -266,12 +283,20 @@ def long_fuzz() -> Count:
     return fuzz(600)
 
 
+def long_matrix() -> Count:
+    """The cluster tests on every minor, and the builds that are wrong on purpose."""
+    build("release")
+    minors = json.loads((ROOT / "tests/cluster/components/pins.json").read_text(encoding="utf-8"))["kubernetes"]
+    return sum((cluster_tests(minor) for minor in minors), Count()) + cluster_tests("1.36", "-m", "long")
+
+
 LONG: dict[str, Callable[[], Count]] = {
     "asan": long_asan,
     "tsan": long_tsan,
     "differential": long_differential,
     "functional": long_functional,
     "fuzz": long_fuzz,
+    "matrix": long_matrix,
 }
 
 
