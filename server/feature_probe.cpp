@@ -106,7 +106,7 @@ std::string dropped_fields(const kube::ClaimSpec& asked, JsonView devices) {
          "capacity.requests (DRAConsumableCapacity)");
     note(devices.find("/requests/1/firstAvailable").is_absent(),
          "firstAvailable (DRAPrioritizedList)");
-    note(devices.find("/constraints/0/distinctAttribute").is_absent(),
+    note(!asked.constraints.empty() && devices.find("/constraints/0/distinctAttribute").is_absent(),
          "distinctAttribute (DRAConsumableCapacity)");
     return out.empty() ? "what came back differs from what was sent" : out;
 }
@@ -185,40 +185,56 @@ asio::awaitable<FeatureProbe::Outcome> FeatureProbe::probe() {
     co_return co_await try_template(oldest);
 }
 
-asio::awaitable<FeatureProbe::Outcome> FeatureProbe::try_template(int minor) {
-    const kube::ClaimSpec asked = probe_spec(target_);
+asio::awaitable<base::Result<base::JsonDocument>> FeatureProbe::send(kube::ClaimSpec spec) {
     kube::client::ApiCall request{
         .method = "POST",
         .target =
             fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates?dryRun=All",
                         name_space_),
-        .body = template_json(asked),
+        .body = template_json(spec),
         .deadline = steady_clock::now() + call_time};
-    const auto answer = co_await client_.call_json(std::move(request));
-    if (answer) {
-        const std::string dropped =
-            dropped_fields(asked, answer->root().find("/spec/spec/devices"));
-        if (dropped.empty()) {
-            co_return Outcome{
-                Findings{minor, Features::complete},
-                fmt::format("Kubernetes 1.{} keeps all fields of our templates", minor), true};
+    co_return co_await client_.call_json(std::move(request));
+}
+
+asio::awaitable<FeatureProbe::Outcome> FeatureProbe::try_template(int minor) {
+    kube::ClaimSpec asked = probe_spec(target_);
+    auto answer = co_await send(asked);
+    std::string also;
+    if (!answer && answer.error().kind == ErrorKind::invalid_input) {
+        // A server that drops distinctAttribute finds the constraint empty and refuses the whole
+        // (seen on 1.36.3): what else it drops is told by the same template without constraint.
+        asked.constraints.clear();
+        auto bare = co_await send(asked);
+        if (bare) {
+            answer = std::move(bare);
+            also = "distinctAttribute (DRAConsumableCapacity)";
         }
-        co_return Outcome{Findings{minor, Features::gate_off},
-                          fmt::format("Kubernetes 1.{} drops {}", minor, dropped), true};
     }
-    const base::Error& error = answer.error();
+    if (!answer) co_return refused(minor, answer.error());
+    std::string dropped = dropped_fields(asked, answer->root().find("/spec/spec/devices"));
+    if (!also.empty()) dropped += (dropped.empty() ? "" : ", ") + also;
+    if (dropped.empty()) {
+        co_return Outcome{Findings{minor, Features::complete},
+                          fmt::format("Kubernetes 1.{} keeps all fields of our templates", minor),
+                          true};
+    }
+    co_return Outcome{Findings{minor, Features::gate_off},
+                      fmt::format("Kubernetes 1.{} drops {}", minor, dropped), true};
+}
+
+FeatureProbe::Outcome FeatureProbe::refused(int minor, const base::Error& error) const {
     if (error.kind == ErrorKind::unavailable || error.kind == ErrorKind::timed_out) {
-        co_return Outcome{std::nullopt, error.message, false};
+        return {std::nullopt, error.message, false};
     }
     std::string text =
         fmt::format("Kubernetes 1.{}: the trial of a template in namespace {} was refused: {}",
                     minor, name_space_, error.message);
     if (error.kind == ErrorKind::not_found) {
-        co_return Outcome{
-            Findings{minor, Features::gate_off},
-            text + " (resource.k8s.io/v1 is not served, or the namespace does not exist)", true};
+        return {Findings{minor, Features::gate_off},
+                text + " (resource.k8s.io/v1 is not served, or the namespace does not exist)",
+                true};
     }
-    co_return Outcome{std::nullopt, std::move(text), true};
+    return {std::nullopt, std::move(text), true};
 }
 
 }  // namespace drawbridge::server

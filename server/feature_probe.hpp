@@ -72,6 +72,8 @@ private:
     };
     boost::asio::awaitable<Outcome> probe();
     boost::asio::awaitable<Outcome> try_template(int minor);
+    boost::asio::awaitable<base::Result<base::JsonDocument>> send(kube::ClaimSpec spec);
+    [[nodiscard]] Outcome refused(int minor, const base::Error& error) const;
     [[nodiscard]] std::chrono::milliseconds take(Outcome outcome, double random);
 
     boost::asio::any_io_executor executor_;

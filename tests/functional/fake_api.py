@@ -206,6 +206,10 @@ class FakeApi:
         if self.namespaces is not None and namespace not in self.namespaces:
             return 404, status(404, f'namespaces "{namespace}" not found', "NotFound")
         made = as_stored(request.body, self.gates)
+        for index, constraint in enumerate(made["spec"]["spec"]["devices"].get("constraints", [])):
+            if not constraint.keys() & {"matchAttribute", "distinctAttribute"}:
+                place = f"spec.spec.devices.constraints[{index}].matchAttribute"
+                return 422, status(422, f"{place}: Required value", "Invalid")
         made["metadata"]["namespace"] = namespace
         made["metadata"].setdefault("name", made["metadata"].get("generateName", "") + "x7k2p")
         name = made["metadata"]["name"]
