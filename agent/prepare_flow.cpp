@@ -112,7 +112,7 @@ Result<PrepareFlow::Answer> PrepareFlow::prepare(const ClaimName& claim,
 Result<void> PrepareFlow::check_tombstone(const Work& work, const ClaimRecord* record) {
     const std::lock_guard lock(mutex_);
     const auto buried = buried_.find(work.claim.uid);
-    const bool late = buried != buried_.end() && work.lookup.asked <= buried->second;
+    const bool late = buried != buried_.end() && work.lookup.asked <= buried->second.sequence;
     if (late || (record != nullptr && !work.lookup.facts))
         return fail(ErrorKind::conflict, "the claim was unprepared while it was asked for");
     return {};
@@ -226,10 +226,25 @@ Result<void> PrepareFlow::unprepare(std::string_view uid) {
     if (!held) return tl::unexpected(held.error());
     // A record that cannot be read is no reason to keep the claim's files.
     const auto record = records_.load(uid);
+    return end_claim(uid, record && *record ? &**record : nullptr);
+}
+
+Result<bool> PrepareFlow::unprepare_if(const ClaimRecord& seen) {
+    const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
+    if (!held) return tl::unexpected(held.error());
+    const auto record = records_.load(seen.claim.uid);
+    if (!record) return tl::unexpected(record.error());
+    if (!*record || !(**record == seen)) return false;
+    auto ended = end_claim(seen.claim.uid, &**record);
+    if (!ended) return tl::unexpected(ended.error());
+    return true;
+}
+
+Result<void> PrepareFlow::end_claim(std::string_view uid, const ClaimRecord* record) {
     step("remove");
     if (auto removed = remove_files(uid); !removed) return removed;
     step("bury");
-    return bury(uid, record && *record ? &**record : nullptr);
+    return bury(uid, record);
 }
 
 Result<void> PrepareFlow::remove_files(std::string_view uid) {
@@ -253,7 +268,7 @@ Result<void> PrepareFlow::remove_files(std::string_view uid) {
 Result<void> PrepareFlow::bury(std::string_view uid, const ClaimRecord* record) {
     {
         const std::lock_guard lock(mutex_);
-        buried_[std::string(uid)] = ++sequence_;
+        buried_[std::string(uid)] = {.sequence = ++sequence_, .time = now()};
     }
     if (record == nullptr) return records_.erase(uid);
     ClaimRecord tombstone = *record;
@@ -286,13 +301,19 @@ std::size_t PrepareFlow::restore_cdi_files() {
 }
 
 std::size_t PrepareFlow::sweep_tombstones() {
+    // A time that lies ahead was written before the clock was set back.
+    const auto is_old = [now = now()](std::int64_t time) {
+        return now - time >= tombstone_seconds || time > now;
+    };
+    {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(buried_, [&](const auto& entry) { return is_old(entry.second.time); });
+    }
     std::size_t swept = 0;
     const auto stored = records_.load_all();
     if (!stored) return 0;
     for (const ClaimRecord& seen : stored->records) {
-        const bool old = seen.state == ClaimState::unprepared &&
-                         (now() - seen.time >= tombstone_seconds || seen.time > now());
-        if (!old) continue;
+        if (seen.state != ClaimState::unprepared || !is_old(seen.time)) continue;
         const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
         const auto record = records_.load(seen.claim.uid);
         if (!held || !record || !*record || (**record).state != ClaimState::unprepared) continue;

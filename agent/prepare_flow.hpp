@@ -81,6 +81,9 @@ public:
     /// API server; a disk that is full does not stop it.
     [[nodiscard]] base::Result<void> unprepare(std::string_view uid);
 
+    /// `unprepare`, if the claim's record is still what it was; whether it was.
+    [[nodiscard]] base::Result<bool> unprepare_if(const ClaimRecord& seen);
+
     /// Makes missing CDI files of completed claims of this boot again; says how many.
     [[nodiscard]] std::size_t restore_cdi_files();
     /// Removes share folders and CDI files that belong to no record, and tombstones that have
@@ -98,6 +101,11 @@ public:
 private:
     using Answer = std::vector<PreparedShare>;
     struct Work;
+    /// When a claim was unprepared, by `sequence_` and by the clock.
+    struct Burial {
+        std::uint64_t sequence = 0;
+        std::int64_t time = 0;
+    };
 
     base::Result<Answer> prepare_again(const Work& work, ClaimRecord record);
     base::Result<Answer> prepare_new(const Work& work);
@@ -107,6 +115,7 @@ private:
     base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record);
     base::Result<void> write_cdi(const std::string& uid, const std::string& text);
     [[nodiscard]] bool has_cdi(const ClaimRecord& record) const;
+    base::Result<void> end_claim(std::string_view uid, const ClaimRecord* record);
     base::Result<void> remove_files(std::string_view uid);
     base::Result<void> bury(std::string_view uid, const ClaimRecord* record);
     std::size_t sweep_tombstones();
@@ -126,7 +135,7 @@ private:
     std::atomic<std::uint64_t> sequence_ = 0;
     mutable std::mutex mutex_;
     std::shared_ptr<const NodeView> view_;
-    std::map<std::string, std::uint64_t, std::less<>> buried_;  ///< UID -> when, by `sequence_`
+    std::map<std::string, Burial, std::less<>> buried_;  ///< by UID
 };
 
 /// The answer that a record stands for.

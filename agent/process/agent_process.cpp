@@ -29,6 +29,7 @@ using boost::system::error_code;
 constexpr std::chrono::seconds device_interval{5};
 constexpr std::chrono::seconds health_interval{10};
 constexpr std::chrono::seconds reconcile_interval{60};
+constexpr unsigned claim_rounds = 10;  // files every minute, claims every ten
 constexpr std::chrono::seconds finish_time{5};
 constexpr std::size_t max_boot_id = 128;
 constexpr std::size_t max_socket_path = 107;
@@ -123,6 +124,12 @@ Result<void> AgentProcess::connect() {
     hooks.accepts_legacy = [this](std::int64_t count) {
         return count == 0 || options_.source.beside_device_plugin;
     };
+    reconciler_ = std::make_unique<Reconciler>(ReconcileParts{
+        .strand = strand_,
+        .pool = pool_.get_executor(),
+        .api = *api_,
+        .flow = *flow_,
+        .pod_resources = options_.paths.kubelet_root + "/pod-resources/kubelet.sock"});
     publisher_ = std::make_unique<SlicePublisher>(strand_, *api_, options_.node, std::move(hooks));
     return {};
 }
@@ -204,6 +211,7 @@ void AgentProcess::registered(bool yes, const std::string& error) {
 
 /// The kubelet knows us: what it now finds published it can also prepare.
 void AgentProcess::publish() {
+    reconcile_claims();
     if (std::exchange(publishing_, true)) return publisher_->check();
     asio::co_spawn(strand_, publisher_->run(random_source()), log_failure("publisher"));
     asio::co_spawn(strand_, publisher_->watch(random_source()), log_failure("slice_watch"));
@@ -253,11 +261,25 @@ void AgentProcess::reconcile_files() {
     base::log_event(Level::info, "reconciled", {{"restored", restored}, {"swept", swept}});
 }
 
+/// On the strand, one round at a time.
+void AgentProcess::reconcile_claims() {
+    auto begin = [this] {
+        if (std::exchange(reconciling_, true)) return;
+        auto ended = [this](const std::exception_ptr& failure) {
+            reconciling_ = false;
+            log_failure("reconcile")(failure);
+        };
+        asio::co_spawn(strand_, reconciler_->round(), std::move(ended));
+    };
+    asio::post(strand_, std::move(begin));
+}
+
 void AgentProcess::reconcile_later() {
     reconcile_timer_.expires_after(reconcile_interval);
     reconcile_timer_.async_wait([this](const error_code& error) {
         if (error) return;
         asio::post(pool_, [this] { reconcile_files(); });
+        if (++rounds_ % claim_rounds == 0) reconcile_claims();
         reconcile_later();
     });
 }

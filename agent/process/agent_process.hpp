@@ -10,6 +10,7 @@
 #include "agent/process/dra_service.hpp"
 #include "agent/process/health_board.hpp"
 #include "agent/process/options.hpp"
+#include "agent/process/reconciler.hpp"
 #include "agent/process/slice_publisher.hpp"
 #include "agent/rpc/rpc_server.hpp"
 #include "base/clock.hpp"
@@ -62,6 +63,7 @@ private:
     void look_later();
     void reconcile_later();
     void reconcile_files();
+    void reconcile_claims();
     void tell_health();
     void ended(const ClaimWork& work);
     void wait_for_signal();
@@ -86,9 +88,12 @@ private:
     boost::asio::steady_timer reconcile_timer_{io_};
     std::unique_ptr<ClusterApi> api_;
     std::unique_ptr<SlicePublisher> publisher_;
+    std::unique_ptr<Reconciler> reconciler_;
     std::unique_ptr<rpc::RpcServer> service_;
     std::unique_ptr<rpc::RpcServer> registration_;
     bool publishing_ = false;
+    bool reconciling_ = false;
+    unsigned rounds_ = 0;
 };
 
 }  // namespace drawbridge::agent

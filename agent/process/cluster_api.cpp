@@ -95,6 +95,26 @@ asio::awaitable<Result<ClaimFacts>> ClusterApi::claim(ClaimName claim) {
     co_return read_claim(document->root());
 }
 
+asio::awaitable<Result<std::vector<ClaimFacts>>> ClusterApi::claims_of_pool() {
+    std::vector<ClaimFacts> all;
+    std::string page;
+    do {
+        auto call = get(fmt::format("/apis/resource.k8s.io/v1/resourceclaims?limit=200{}{}",
+                                    page.empty() ? "" : "&continue=", page),
+                        slice_time);
+        call.max_answer = max_slices;
+        auto document = co_await rest_->call_json(std::move(call));
+        if (!document) co_return tl::unexpected(document.error());
+        const base::JsonView root = document->root();
+        for (std::size_t i = 0; i < root["items"].size(); ++i) {
+            auto facts = read_claim(root["items"].at(i));
+            if (facts && !facts->devices.empty()) all.push_back(*std::move(facts));
+        }
+        page = std::string(root["metadata"]["continue"].string_or(""));
+    } while (!page.empty());
+    co_return all;
+}
+
 asio::awaitable<Result<NodeFacts>> ClusterApi::node(std::string name) {
     auto document = co_await rest_->call_json(get("/api/v1/nodes/" + name, slice_time));
     if (!document) co_return tl::unexpected(document.error());

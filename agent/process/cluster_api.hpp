@@ -31,6 +31,9 @@ public:
 
     [[nodiscard]] boost::asio::awaitable<base::Result<ClaimFacts>> claim(ClaimName claim);
     [[nodiscard]] boost::asio::awaitable<base::Result<NodeFacts>> node(std::string name);
+    /// All claims of the cluster that hold devices of ours. Its cost grows with the cluster: for
+    /// the rare case that a record was lost.
+    [[nodiscard]] boost::asio::awaitable<base::Result<std::vector<ClaimFacts>>> claims_of_pool();
     /// The minor version of the API server.
     [[nodiscard]] boost::asio::awaitable<base::Result<int>> minor_version();
     [[nodiscard]] boost::asio::awaitable<base::Result<std::vector<SeenSlice>>> slices(

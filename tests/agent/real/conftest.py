@@ -1,0 +1,57 @@
+"""The agent on a real kubelet, containerd and API server (tests/cluster): one node with made-up GPUs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "tests" / "cluster")]
+
+from bed.cluster import Cluster, Wish  # noqa: E402
+from bed.components import DEFAULT_MINOR  # noqa: E402
+from node import Node, Pods  # noqa: E402
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kubernetes", default=os.environ.get("CLUSTER_KUBERNETES", DEFAULT_MINOR), help="minor version")
+    parser.addoption("--keep-cluster", action="store_true", help="leave the cluster up behind the tests")
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    minor = request.config.getoption("--kubernetes")
+    made = Cluster(f"agent-{minor.replace('.', '-')}", lambda text: print(f"cluster: {text}", flush=True))
+    made.up(Wish(minor))
+    yield made
+    if not request.config.getoption("--keep-cluster"):
+        made.down()
+
+
+@pytest.fixture(scope="session")
+def session_node(cluster: Cluster) -> Iterator[Node]:
+    made = Node(cluster)
+    made.install()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def node(session_node: Node) -> Node:
+    """Two GPUs, an agent that runs and has published, and nothing of another test."""
+    session_node.settle()
+    return session_node
+
+
+@pytest.fixture
+def pods(node: Node) -> Iterator[Pods]:
+    """A namespace of the test's own, emptied at its end."""
+    made = Pods(node, f"t-{uuid.uuid4().hex[:8]}")
+    yield made
+    made.remove()

@@ -1,0 +1,237 @@
+"""A node of a real cluster with the agent on it, and pods that ask for shares of its GPUs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from bed import keys
+from bed.api import Api
+from bed.cluster import Cluster
+from bed.images import BUSYBOX_IMAGE, PAUSE_IMAGE
+from bed.node import Node as BedNode
+from bed.space import wait_for
+from material import AGENT, DRIVER, gpu
+
+ROOT = Path(__file__).resolve().parents[3]
+MANIFESTS = ROOT / "manifests" / "base"
+NAMESPACE = "drawbridge-agent"
+ACCOUNT = "drawbridge-agent"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+Json = dict[str, Any]
+
+
+class Node:
+    """node-1 of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.api = cluster, cluster.api
+        self.bed = BedNode(cluster.place, 1)
+        self.name = self.bed.name
+        self.plugin = self.bed.kubelet_root / "plugins" / DRIVER
+        self.devices_file = self.bed.root / "devices.json"
+        self.boot_id_file = self.bed.root / "boot_id"
+        self.kubeconfig = self.bed.root / "agent.kubeconfig"
+        self.arguments: list[str] = []
+
+    # ------------------------------------------------------------------ the agent
+
+    def install(self) -> None:
+        """Rights, policy and class as the manifests have them, and a token of the node's own."""
+        files = [MANIFESTS / "device-class.yaml", *(MANIFESTS / "agent" / name for name in (
+            "namespace.yaml", "service-account.yaml", "rights.yaml", "slice-policy.yaml"))]  # fmt: skip
+        for file in files:
+            done = self.cluster.kubectl("apply", "--server-side", "-f", str(file))
+            assert done.returncode == 0, done.stderr
+        user = {"token": self.token(self.name)}
+        keys.write_kubeconfig(keys.Authority(self.cluster.place.keys), self.kubeconfig, user)
+        self.devices(gpu(1), gpu(2))
+        self.boot(1)
+        # A policy takes effect some time after it is there.
+        wait_for(lambda: self._policy_holds(), "the policy on slices")
+
+    def _policy_holds(self) -> bool:
+        foreign = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "probe"},
+                   "spec": {"driver": DRIVER, "nodeName": "elsewhere", "devices": [],
+                            "pool": {"name": "elsewhere", "generation": 1, "resourceSliceCount": 1}}}  # fmt: skip
+        return self.as_agent().exchange("POST", SLICES + "?dryRun=All", foreign)[0] == 422
+
+    def token(self, node: str) -> str:
+        """A token of the agent's account, bound to a pod on that node as those in pods are."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+        holder = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent-" + node, "namespace": NAMESPACE},
+                  "spec": {"serviceAccountName": ACCOUNT, "nodeName": node, "hostNetwork": True,
+                           "containers": [{"name": "a", "image": PAUSE_IMAGE, "imagePullPolicy": "Never"}]}}  # fmt: skip
+        made = self.api.find(f"{path}/agent-{node}") or self.api.call("POST", path, holder)
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": made["metadata"]["name"], "uid": made["metadata"]["uid"]}
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+                 "spec": {"boundObjectRef": bound, "expirationSeconds": 86400}}  # fmt: skip
+        answer = self.api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token", asked)
+        return answer["status"]["token"]
+
+    def as_agent(self) -> Api:
+        user = json.loads(self.kubeconfig.read_text())["users"][0]["user"]
+        return Api(self.cluster.space, user["token"])
+
+    def start(self, name: str = "agent", *arguments: str) -> None:
+        command = [str(AGENT), "--node", self.name, "--kubeconfig", str(self.kubeconfig),
+                   "--kubelet-root", str(self.bed.kubelet_root), "--cdi", str(self.bed.cdi), "--devices", str(self.devices_file),
+                   "--boot-id-file", str(self.boot_id_file), "--operator-listen", "127.0.0.1:0", *arguments]  # fmt: skip
+        self.cluster.space.start(name, command, {"PATH": "/usr/bin:/bin"})
+
+    def kill(self, name: str = "agent") -> None:
+        self.cluster.space.kill(name)
+
+    def stop(self, name: str = "agent") -> None:
+        self.cluster.space.stop(name)
+
+    def devices(self, *entries: Json) -> None:
+        text = json.dumps({"apiVersion": "drawbridge.dev/v1", "kind": "DeviceList", "devices": list(entries)})
+        fresh = self.devices_file.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.rename(self.devices_file)
+
+    def boot(self, number: int) -> None:
+        self.boot_id_file.write_text(f"00000000-0000-4000-8000-{number:012x}\n")
+
+    def settle(self) -> None:
+        self.devices(gpu(1), gpu(2))
+        self.start()
+        wait_for(lambda: self.published() == 2, "two published devices")
+
+    def restart_kubelet(self) -> None:
+        self.cluster.space.kill("kubelet-1")
+        self.cluster.start(_kubelet(self), self.cluster.release())
+
+    def log(self) -> list[Json]:
+        lines = self.cluster.space.log("agent").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    # ------------------------------------------------------------------ what there is
+
+    def slices(self) -> list[Json]:
+        found = self.api.get(f"{SLICES}?fieldSelector=spec.driver%3D{DRIVER}")["items"]
+        return [item for item in found if item["spec"].get("nodeName") == self.name]
+
+    def published(self) -> int:
+        return sum(len(item["spec"].get("devices") or []) for item in self.slices())
+
+    def device(self, number: int) -> Json:
+        uid = gpu(number)["uuid"]
+        return next(device for item in self.slices() for device in item["spec"]["devices"]
+                    if device["attributes"]["uuid"]["string"] == uid)  # fmt: skip
+
+    def shares(self) -> list[str]:
+        return sorted(path.name for path in (self.plugin / "shares").iterdir())
+
+    def cdi_files(self) -> list[str]:
+        return sorted(path.name for path in self.bed.cdi.iterdir())
+
+
+def _kubelet(node: Node):
+    from bed import node as nodes
+
+    return nodes.kubelet(node.bed, node.cluster.release())
+
+
+SHOW = 'for f in /run/drawbridge/shares/*/limits; do test -e "$f" && echo "LIMITS $(/bin/busybox base64 -w0 "$f")"; done; ' \
+       'echo "ENV $NVIDIA_VISIBLE_DEVICES"; ls -l /run/drawbridge/shares/*; echo READY; exec sleep 100000'  # fmt: skip
+
+
+class Pods:
+    """Pods of one namespace; each container shows its share files in its log."""
+
+    def __init__(self, node: Node, namespace: str) -> None:
+        self.node, self.api, self.namespace = node, node.api, namespace
+        self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        wait_for(lambda: self.api.find(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"), "the service account")
+        self.path = f"/api/v1/namespaces/{namespace}/pods"
+        self.resource = f"/apis/resource.k8s.io/v1/namespaces/{namespace}"
+
+    def template(self, name: str, *requests: Json, constraints: list[Json] | None = None) -> str:
+        """A ResourceClaimTemplate; a request is what is named of memory, cores and slots."""
+        self.api.call("POST", self.resource + "/resourceclaimtemplates", {
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+            "metadata": {"name": name}, "spec": {"spec": devices_of(*requests, constraints=constraints)}})  # fmt: skip
+        return name
+
+    def claim(self, name: str, *requests: Json) -> str:
+        self.api.call("POST", self.resource + "/resourceclaims", {
+            "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name},
+            "spec": devices_of(*requests)})  # fmt: skip
+        return name
+
+    def start(self, name: str, containers: dict[str, list[str]], claims: dict[str, Json], **spec: Any) -> None:
+        """A pod: claims by container, and where each claim comes from."""
+        def made(container: str, entries: list[str]) -> Json:
+            return {"name": container, "image": BUSYBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", SHOW],
+                    "resources": {"claims": [{"name": entry} for entry in entries]}}  # fmt: skip
+
+        self.api.call("POST", self.path, {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"terminationGracePeriodSeconds": 0, "restartPolicy": "Always",
+                     "containers": [made(*entry) for entry in containers.items()],
+                     "resourceClaims": [{"name": entry} | source for entry, source in claims.items()]} | spec})  # fmt: skip
+
+    def simple(self, name: str, template: str) -> None:
+        self.start(name, {"main": ["gpu"]}, {"gpu": {"resourceClaimTemplateName": template}})
+
+    def get(self, name: str) -> Json:
+        return self.api.get(f"{self.path}/{name}")
+
+    def running(self, name: str) -> Json:
+        """Waits until a pod runs and each container has shown its files."""
+        wait_for(lambda: self.get(name)["status"]["phase"] == "Running", f"pod {name}: {self.events}")
+        pod = self.get(name)
+        for container in pod["spec"]["containers"]:
+            wait_for(lambda: "READY" in self.log(name, container["name"]), "the container's word")  # noqa: B023
+        return pod
+
+    @property
+    def events(self) -> str:
+        found = self.api.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]
+        return "; ".join(f"{item['involvedObject'].get('name')}: {item.get('message')}" for item in found[-6:])
+
+    def log(self, name: str, container: str = "main") -> str:
+        status, _, text = self.api.exchange("GET", f"{self.path}/{name}/log?container={container}")
+        return text if status == 200 else ""
+
+    def limits(self, name: str, container: str = "main") -> list[tuple[int, int]]:
+        """Memory in bytes and compute in permille of each share that a container sees."""
+        pages = [base64.b64decode(line.split()[1]) for line in self.log(name, container).splitlines() if line.startswith("LIMITS ")]
+        return sorted((struct.unpack_from("<Q", page, 120)[0], struct.unpack_from("<I", page, 144)[0]) for page in pages)
+
+    def is_pending(self, name: str) -> bool:
+        conditions = self.get(name)["status"].get("conditions") or []
+        return any(entry["type"] == "PodScheduled" and entry["status"] == "False" for entry in conditions)
+
+    def claims(self) -> list[Json]:
+        return self.api.get(self.resource + "/resourceclaims")["items"]
+
+    def shares(self) -> list[str]:
+        """The share folders of this namespace's claims."""
+        uids = {claim["metadata"]["uid"] for claim in self.claims()}
+        return [name for name in self.node.shares() if name.rsplit("-", 1)[0] in uids]
+
+    def delete(self, name: str, force: bool = False) -> None:
+        self.api.call("DELETE", f"{self.path}/{name}", {"gracePeriodSeconds": 0} if force else None)
+        wait_for(lambda: self.api.find(f"{self.path}/{name}") is None, f"pod {name} to end: {self.events}")
+
+    def remove(self) -> None:
+        for pod in self.api.get(self.path)["items"]:
+            self.delete(pod["metadata"]["name"])
+        wait_for(lambda: not [claim for claim in self.claims() if claim["metadata"].get("ownerReferences")], "claims to go")
+        self.api.call("DELETE", f"/api/v1/namespaces/{self.namespace}")
+
+
+def devices_of(*requests: Json, constraints: list[Json] | None = None) -> Json:
+    made = [{"name": f"gpu-{at}", "exactly": {"deviceClassName": DRIVER, "capacity": {"requests": request}} if request
+             else {"deviceClassName": DRIVER}} for at, request in enumerate(requests)]  # fmt: skip
+    return {"devices": {"requests": made, "constraints": constraints or []}}
+
+
+def share(memory: str, cores: int = 0) -> Json:
+    return {"memory": memory, "cores": str(cores), "slots": "1"}

@@ -1,0 +1,205 @@
+"""What a pod meets on a real node (the scenarios of the specification's test plan, by number)."""
+
+from __future__ import annotations
+
+from bed.space import wait_for
+from material import GIB, device_name, gpu
+from node import Node, Pods, share
+
+MIB = 1 << 20
+
+
+def test_1_a_pod_sees_its_share_and_nothing_more(node: Node, pods: Pods) -> None:
+    pods.simple("one", pods.template("t", share("8000Mi", 30)))
+    pods.running("one")
+    assert pods.limits("one") == [(8000 * MIB, 300)]
+    log = pods.log("one")
+    assert "ENV void" in log
+    assert "rw-rw-rw-" in next(line for line in log.splitlines() if line.endswith("ledger"))
+    [claim] = pods.claims()
+    uid = claim["metadata"]["uid"]
+    assert pods.shares() == [uid + "-0"]
+    pods.delete("one")
+    wait_for(lambda: uid not in " ".join(node.shares() + node.cdi_files()), "the files to go")
+
+
+def test_2_a_third_pod_waits_until_there_is_room(node: Node, pods: Pods) -> None:
+    node.devices(gpu(1))
+    wait_for(lambda: node.published() == 1, "one device")
+    template = pods.template("t", share("40Gi"))
+    for name in ("a", "b"):
+        pods.simple(name, template)
+        pods.running(name)
+    pods.simple("c", template)
+    wait_for(lambda: pods.is_pending("c"), "the third pod to wait")
+    pods.delete("a")
+    pods.running("c")
+
+
+def test_3_two_gpus_of_one_claim_are_two_gpus(node: Node, pods: Pods) -> None:
+    distinct = [{"distinctAttribute": "gpu.drawbridge.dev/uuid"}]
+    pods.simple("two", pods.template("t", share("2Gi"), share("3Gi"), constraints=distinct))
+    pods.running("two")
+    assert pods.limits("two") == [(2 * GIB, 1000), (3 * GIB, 1000)]
+    [claim] = pods.claims()
+    results = claim["status"]["allocation"]["devices"]["results"]
+    assert {result["device"] for result in results} == {device_name(1), device_name(2)}
+
+
+def test_4_two_claims_in_one_container_keep_both_limits(node: Node, pods: Pods) -> None:
+    small, large = pods.template("s", share("2Gi", 20)), pods.template("l", share("3Gi", 30))
+    pods.start("both", {"main": ["s", "l"]}, {"s": {"resourceClaimTemplateName": small}, "l": {"resourceClaimTemplateName": large}})
+    pods.running("both")
+    assert pods.limits("both") == [(2 * GIB, 200), (3 * GIB, 300)]
+
+
+def test_5_each_container_sees_its_own_claims(node: Node, pods: Pods) -> None:
+    small, large = pods.template("s", share("2Gi")), pods.template("l", share("3Gi"))
+    pods.start("three", {"a": ["s"], "b": ["l"], "c": []},
+               {"s": {"resourceClaimTemplateName": small}, "l": {"resourceClaimTemplateName": large}})  # fmt: skip
+    pods.running("three")
+    assert pods.limits("three", "a") == [(2 * GIB, 1000)]
+    assert pods.limits("three", "b") == [(3 * GIB, 1000)]
+    assert pods.limits("three", "c") == []
+
+
+def test_6_two_pods_on_one_claim_share_its_ledger_until_the_last_ends(node: Node, pods: Pods) -> None:
+    pods.claim("shared", share("2Gi"))
+    for name in ("a", "b"):
+        pods.start(name, {"main": ["gpu"]}, {"gpu": {"resourceClaimName": "shared"}})
+        pods.running(name)
+        assert pods.limits(name) == [(2 * GIB, 1000)]
+    assert len(pods.shares()) == 1
+    pods.delete("a")
+    assert len(pods.shares()) == 1
+    pods.delete("b")
+    wait_for(lambda: pods.shares() == [], "the share to go")
+
+
+def test_7_restarts_leave_a_running_pod_and_its_ledger_alone(node: Node, pods: Pods) -> None:
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+    ledger = node.plugin / "shares" / pods.shares()[0] / "ledger"
+    with ledger.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\x11")
+    inode = ledger.stat().st_ino
+    node.restart_kubelet()
+    wait_for(lambda: node.published() == 2, "the slices to be back")
+    node.kill()
+    node.start()
+    node.restart_kubelet()
+    wait_for(lambda: node.published() == 2, "the slices to be back")
+    pods.simple("two", "t")
+    pods.running("two")
+    status = pods.get("one")["status"]["containerStatuses"][0]
+    assert status["restartCount"] == 0 and "running" in status["state"]
+    assert ledger.stat().st_ino == inode and ledger.read_bytes()[4096] == 0x11
+
+
+def test_10_a_forced_deletion_frees_nothing_before_the_kubelet_does(node: Node, pods: Pods) -> None:
+    node.devices(gpu(1))
+    wait_for(lambda: node.published() == 1, "one device")
+    template = pods.template("t", share("60Gi"))
+    pods.simple("old", template)
+    pods.running("old")
+    pods.delete("old", force=True)
+    pods.simple("new", template)
+    pods.running("new")
+    assert len(pods.shares()) == 1
+
+
+def test_12_a_taint_keeps_pods_away_until_it_goes(node: Node, pods: Pods) -> None:
+    node.devices(gpu(1, taints=[{"key": "xid", "value": "62"}]), gpu(2, taints=[{"key": "xid", "value": "62"}]))
+    wait_for(lambda: all(node.device(number).get("taints") for number in (1, 2)), "the taints")
+    pods.simple("one", pods.template("t", share("2Gi")))
+    wait_for(lambda: pods.is_pending("one"), "the pod to wait")
+    node.devices(gpu(1), gpu(2))
+    pods.running("one")
+
+
+def test_13_a_lost_gpu_is_tainted_and_the_other_serves_on(node: Node, pods: Pods) -> None:
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+    node.devices(gpu(2))
+    wait_for(lambda: pods.api.find(f"{pods.path}/one") is None, "the pod on the lost GPU to be evicted")
+    pods.simple("two", "t")
+    pods.running("two")
+    claims = [claim for claim in pods.claims() if claim.get("status", {}).get("allocation")]
+    assert claims[-1]["status"]["allocation"]["devices"]["results"][0]["device"] == device_name(2)
+
+
+def test_15_an_agent_cannot_write_what_is_not_its_own(node: Node) -> None:
+    agent = node.as_agent()
+
+    def attempt(**changes: object) -> tuple[int, str]:
+        spec = {"driver": "gpu.drawbridge.dev", "nodeName": node.name, "devices": [],
+                "pool": {"name": node.name, "generation": 1, "resourceSliceCount": 1}} | changes  # fmt: skip
+        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "attempt"},
+                "spec": {key: value for key, value in spec.items() if value is not None}}  # fmt: skip
+        status, _, text = agent.exchange("POST", "/apis/resource.k8s.io/v1/resourceslices?dryRun=All", body)
+        return status, text
+
+    assert attempt()[0] == 201
+    for changes, reason in [({"nodeName": "node-2"}, "alone"), ({"driver": "other.example.com"}, "driver"),
+                            ({"nodeName": None, "allNodes": True}, "alone")]:  # fmt: skip
+        status, text = attempt(**changes)
+        assert status == 422 and reason in text, (changes, text)
+    for path in ("/api/v1/secrets", "/api/v1/pods", "/api/v1/nodes", "/apis/apps/v1/deployments"):
+        assert agent.exchange("GET", path)[0] == 403
+
+
+def test_9_after_a_reboot_the_pod_has_its_share_again(node: Node, pods: Pods) -> None:
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+    before = pods.shares()
+    space = node.cluster.space
+    for name in ("agent", "kubelet-1"):
+        space.kill(name)
+    for file in node.bed.cdi.iterdir():
+        file.unlink()
+    _end_containers(node)
+    node.boot(2)
+    node.start()
+    node.restart_kubelet()
+    wait_for(lambda: pods.get("one")["status"]["containerStatuses"][0]["restartCount"] > 0, "the container to start anew")
+    pods.running("one")
+    assert pods.limits("one") == [(2 * GIB, 1000)]
+    assert pods.shares() == before
+
+
+def _end_containers(node: Node) -> None:
+    """Kills all containers of the node, as a reboot does."""
+    ctr = [str(node.cluster.release().containerd / "ctr"), "--address", str(node.bed.containerd_socket), "--namespace", "k8s.io"]
+    for task in node.cluster.inside(*ctr, "tasks", "list", "--quiet").split():
+        node.cluster.inside(*ctr, "tasks", "kill", "--signal", "9", task)
+
+
+def test_20_health_reaches_the_pods_status_and_recovers(node: Node, pods: Pods) -> None:
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+
+    def health() -> str:
+        statuses = pods.get("one")["status"]["containerStatuses"][0].get("allocatedResourcesStatus") or []
+        return statuses[0]["resources"][0]["health"] if statuses and statuses[0].get("resources") else ""
+
+    wait_for(lambda: health() == "Healthy", "healthy")
+    node.devices(gpu(1, taints=[{"key": "xid", "value": "62"}]), gpu(2))
+    wait_for(lambda: health() == "Unhealthy", "unhealthy")
+    node.devices(gpu(1), gpu(2))
+    wait_for(lambda: health() == "Healthy", "healthy again")
+
+
+def test_a_claim_that_the_kubelet_forgot_is_ended_by_the_agent(node: Node, pods: Pods) -> None:
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+    [name] = pods.shares()
+    space = node.cluster.space
+    space.kill("kubelet-1")
+    space.kill("agent")
+    pods.api.call("DELETE", f"{pods.path}/one", {"gracePeriodSeconds": 0})
+    (node.bed.kubelet_root / "dra_manager_state").unlink()
+    wait_for(lambda: pods.claims() == [], "the claim to go")
+    node.start()
+    node.restart_kubelet()
+    wait_for(lambda: name not in node.shares(), "the share to go")
