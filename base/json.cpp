@@ -1,6 +1,7 @@
 #include "base/json.hpp"
 
 #include "base/text.hpp"
+#include "base/throwing_allocator.hpp"
 
 // RapidJSON asserts where a value is asked for as what it is not. Here every kind is looked at
 // before, so that an assertion could only turn foreign input into the end of the process.
@@ -14,6 +15,7 @@
 #include <rapidjson/reader.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -23,8 +25,11 @@
 namespace drawbridge::base {
 namespace {
 
-using Value = rapidjson::Value;
-using Document = rapidjson::Document;
+using Utf8 = rapidjson::UTF8<>;
+using Pool = rapidjson::MemoryPoolAllocator<ThrowingAllocator>;
+using Value = rapidjson::GenericValue<Utf8, Pool>;
+using Document = rapidjson::GenericDocument<Utf8, Pool, ThrowingAllocator>;
+using Reader = rapidjson::GenericReader<Utf8, Utf8, ThrowingAllocator>;
 
 // The bytes are checked before (`find_no_json`), not by kParseValidateEncodingFlag: that flag
 // switches the scan of strings by 16 bytes off and costs more than all the rest; and without the
@@ -48,8 +53,8 @@ std::string_view text_of(const Value& string) {
 /// ends the parse where a limit is passed or a name comes twice.
 class Guard : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Guard> {
 public:
-    Guard(Document& document, std::size_t max_depth, bool check_strings)
-        : document_(document), max_depth_(max_depth), check_strings_(check_strings) {
+    Guard(Document& document, const JsonLimits& limits, bool check_strings)
+        : document_(document), limits_(limits), check_strings_(check_strings) {
         open_.reserve(16);
         keys_.reserve(64);
     }
@@ -136,14 +141,18 @@ private:
     }
 
     bool begin_value() {
+        if (++values_ > limits_.max_values) {
+            return refuse(fmt::format("more than {} values", limits_.max_values), nullptr,
+                          pointer(true));
+        }
         if (!open_.empty()) ++open_.back().elements;
         return true;
     }
 
     bool descend(bool is_array) {
-        if (open_.size() == max_depth_) {
+        if (open_.size() == limits_.max_depth) {
             return refuse(
-                fmt::format("more than {} arrays and objects inside each other", max_depth_),
+                fmt::format("more than {} arrays and objects inside each other", limits_.max_depth),
                 nullptr, pointer(true));
         }
         open_.push_back({is_array, 0, keys_.size()});
@@ -176,7 +185,8 @@ private:
     }
 
     Document& document_;
-    std::size_t max_depth_;
+    const JsonLimits& limits_;
+    std::size_t values_ = 0;
     bool check_strings_;
     std::vector<Open> open_;
     std::vector<std::string_view> keys_;  ///< of all open objects, the innermost last
@@ -256,11 +266,11 @@ struct JsonDocument::State {
     // Few and fitting allocations: values seldom need more memory than twice their text.
     explicit State(std::string source)
         : text(std::move(source)),
-          pool(std::clamp<std::size_t>(2 * text.size(), 1U << 12U, 1U << 20U)),
+          pool(std::clamp<std::size_t>(2 * text.size(), 1U << 8U, 1U << 20U)),
           document(&pool, std::clamp<std::size_t>(text.size() / 4, 1U << 10U, 1U << 18U)) {}
 
     std::string text;
-    rapidjson::MemoryPoolAllocator<> pool;
+    Pool pool;
     Document document;
 };
 
@@ -288,9 +298,9 @@ Result<JsonDocument> parse_json(std::string text, const JsonLimits& limits) {
     text.append(padding, '\0');
 
     auto state = std::make_unique<JsonDocument::State>(std::move(text));
-    Guard guard(state->document, limits.max_depth, check_strings);
+    Guard guard(state->document, limits, check_strings);
     rapidjson::InsituStringStream stream(state->text.data());
-    rapidjson::Reader reader;
+    Reader reader;
     const auto read = [&](Document&) {
         return !reader.Parse<parse_flags>(stream, guard).IsError();
     };
@@ -310,23 +320,11 @@ Result<JsonDocument> parse_json(std::string text, const JsonLimits& limits) {
 }
 
 JsonKind JsonView::kind() const {
-    if (value_ == nullptr) return JsonKind::missing;
-    switch (as_value(value_).GetType()) {
-        case rapidjson::kNullType:
-            return JsonKind::null;
-        case rapidjson::kFalseType:
-        case rapidjson::kTrueType:
-            return JsonKind::boolean;
-        case rapidjson::kObjectType:
-            return JsonKind::object;
-        case rapidjson::kArrayType:
-            return JsonKind::array;
-        case rapidjson::kStringType:
-            return JsonKind::string;
-        case rapidjson::kNumberType:
-            return JsonKind::number;
-    }
-    return JsonKind::missing;
+    // In the order of rapidjson::Type.
+    constexpr std::array kinds = {JsonKind::null,   JsonKind::boolean, JsonKind::boolean,
+                                  JsonKind::object, JsonKind::array,   JsonKind::string,
+                                  JsonKind::number};
+    return value_ == nullptr ? JsonKind::missing : kinds[as_value(value_).GetType()];
 }
 
 bool JsonView::is_absent() const {

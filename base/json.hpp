@@ -17,6 +17,8 @@ namespace drawbridge::base {
 struct JsonLimits {
     std::size_t max_bytes = 7U << 20U;
     std::size_t max_depth = 128;  ///< arrays and objects inside each other
+    /// A value of one digit takes 16 bytes, so the size of the text alone bounds little.
+    std::size_t max_values = 1'000'000;
 };
 
 enum class JsonKind { missing, null, boolean, number, string, array, object };

@@ -111,6 +111,43 @@ bool is_go_true(std::string_view text) {
     return std::ranges::find(words, text) != words.end();
 }
 
+std::string_view trim(std::string_view text) {
+    static constexpr std::array<std::string_view, 25> spaces = {" ",
+                                                                "\t",
+                                                                "\n",
+                                                                "\v",
+                                                                "\f",
+                                                                "\r",
+                                                                "\xC2\x85",
+                                                                "\xC2\xA0",
+                                                                "\xE1\x9A\x80",
+                                                                "\xE2\x80\x80",
+                                                                "\xE2\x80\x81",
+                                                                "\xE2\x80\x82",
+                                                                "\xE2\x80\x83",
+                                                                "\xE2\x80\x84",
+                                                                "\xE2\x80\x85",
+                                                                "\xE2\x80\x86",
+                                                                "\xE2\x80\x87",
+                                                                "\xE2\x80\x88",
+                                                                "\xE2\x80\x89",
+                                                                "\xE2\x80\x8A",
+                                                                "\xE2\x80\xA8",
+                                                                "\xE2\x80\xA9",
+                                                                "\xE2\x80\xAF",
+                                                                "\xE2\x81\x9F",
+                                                                "\xE3\x80\x80"};
+    const auto at_front = [&](std::string_view space) { return text.starts_with(space); };
+    const auto at_back = [&](std::string_view space) { return text.ends_with(space); };
+    for (auto space = std::ranges::find_if(spaces, at_front); space != spaces.end();
+         space = std::ranges::find_if(spaces, at_front))
+        text.remove_prefix(space->size());
+    for (auto space = std::ranges::find_if(spaces, at_back); space != spaces.end();
+         space = std::ranges::find_if(spaces, at_back))
+        text.remove_suffix(space->size());
+    return text;
+}
+
 const std::string_view* find_repeated(std::string_view* begin, std::string_view* end) {
     constexpr std::ptrdiff_t few = 12;
     if (end - begin <= few) {

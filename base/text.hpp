@@ -27,6 +27,10 @@ void append_go_number(std::string& out, double value);
 /// Whether Go's strconv.ParseBool reads the text as true.
 [[nodiscard]] bool is_go_true(std::string_view text);
 
+/// The text without white space at its ends, as Go's strings.TrimSpace takes it off: that of
+/// Unicode, so a no-break space (U+00A0) and the wide one of Chinese input methods (U+3000) too.
+[[nodiscard]] std::string_view trim(std::string_view text);
+
 /// The later of two equal texts, null if there is none. Sorts the texts if they are many.
 [[nodiscard]] const std::string_view* find_repeated(std::string_view* begin, std::string_view* end);
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -125,7 +126,11 @@ void Notices::failure(const base::Error& error) {
         return;
     }
     const std::string place = error.path.empty() ? "" : printable(error.path) + ": ";
-    text_ += "drawbridge: " + place + printable(error.message) + "\n";
+    for (std::string_view rest = error.message; !rest.empty();) {
+        const auto line = rest.substr(0, rest.find('\n'));
+        text_ += "drawbridge: " + place + printable(line) + "\n";
+        rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    }
 }
 
 }  // namespace drawbridge::cli

@@ -63,18 +63,30 @@ void warn_unknown_kind(base::JsonView object, const Identity& identity,
     kube::PointerPath path;
     const auto names = translate::legacy_names(settings.resources);
     if (!find_legacy_name(object, {}, names, path)) return;
-    const bool is_argo = translate::api_group(object["apiVersion"].string_or("")) == "argoproj.io";
+    const bool no_place = translate::has_no_place_for_claims(object);
     const std::string kind = identity.kind.empty() ? "document without kind" : identity.kind;
     translate::report(
         diagnostics, Code::legacy_in_unknown_kind, {path, {}, identity.kind, {}},
-        is_argo ? fmt::format("a legacy GPU resource stands in a {}, whose templates have no place "
-                              "for claims",
-                              kind)
-                : fmt::format("a legacy GPU resource stands in a {}, a kind that is not known to "
-                              "hold pods",
-                              kind),
-        is_argo ? "Leave it as it is: the webhook translates the pods when Argo creates them."
-                : "");
+        no_place ? fmt::format("a legacy GPU resource stands in a {}, whose API keeps no device "
+                               "claims",
+                               kind)
+                 : fmt::format("a legacy GPU resource stands in a {}, a kind that is not known to "
+                               "hold pods",
+                               kind),
+        no_place ? "Leave it as it is: the webhook translates the pods when they are created."
+                 : "");
+}
+
+/// Only the API server knows which fields the definition of a custom resource keeps.
+void note_custom_resource(base::JsonView object, translate::Diagnostics& diagnostics) {
+    const std::string_view group = translate::api_group(object["apiVersion"].string_or(""));
+    if (group.find('.') == std::string_view::npos) return;  // Kubernetes' own
+    const std::string kind(object["kind"].string_or(""));
+    translate::report(
+        diagnostics, Code::custom_resource, {{}, {}, kind, {}},
+        fmt::format("{} is a custom resource: its definition must know the claims of Kubernetes "
+                    "1.31 or later",
+                    kind));
 }
 
 }  // namespace
@@ -108,9 +120,11 @@ ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
         review.pod = object.find(path);
         if (labels != context.namespace_labels.end()) review.namespace_labels = labels->second;
         review.name_space = identity.name_space;
+        review.inherited_scheduler = translate::inherited_scheduler(object);
         add_answer(answer, translate::translate_pod(review, context.settings, context.cluster),
                    kube::PointerPath(path));
     }
+    if (answer.verdict == Verdict::translate) note_custom_resource(object, answer.diagnostics);
     std::ranges::stable_sort(answer.diagnostics, std::greater(), &translate::Diagnostic::severity);
     if (answer.verdict == Verdict::deny) answer.deny();
     return answer;

@@ -20,7 +20,7 @@ namespace {
 using translate::Severity;
 using translate::Verdict;
 
-constexpr base::JsonLimits file_limits{64U << 20U, 128};
+constexpr base::JsonLimits file_limits{64U << 20U, 128, 10'000'000};
 
 /// A document with where it came from, parsed.
 struct Document {
@@ -82,6 +82,12 @@ base::Error at_file(base::Error error, const std::string& file) {
     return error;
 }
 
+/// Several problems of a file of settings stand in lines, each with its own place.
+base::Error at_settings(base::Error error, const std::string& file) {
+    if (error.message.starts_with(error.path + ": ")) error.path.clear();
+    return at_file(std::move(error), file);
+}
+
 base::Result<void> Command::read_sizes() {
     auto& sizes = context_.cluster.memory_sizes;
     if (!options_.fleet.empty()) {
@@ -109,7 +115,7 @@ base::Result<void> Command::prepare() {
         const auto text = read_text(options_.settings);
         if (!text) return tl::unexpected(text.error());
         auto settings = translate::read_settings_text(*text);
-        if (!settings) return tl::unexpected(at_file(settings.error(), options_.settings));
+        if (!settings) return tl::unexpected(at_settings(settings.error(), options_.settings));
         context_.settings = std::move(*settings);
     }
     if (auto sizes = read_sizes(); !sizes) return sizes;

@@ -21,7 +21,11 @@ using base::ErrorKind;
 using base::Result;
 
 /// What we made ourselves may be larger than what we take.
-constexpr base::JsonLimits no_limits{std::numeric_limits<std::size_t>::max() / 2, 256};
+/// Each takes a few hundred bytes beside its text, however short that is.
+constexpr std::size_t max_documents = 100'000;
+
+constexpr base::JsonLimits no_limits{std::numeric_limits<std::size_t>::max() / 2, 256,
+                                     std::numeric_limits<std::size_t>::max()};
 
 /// `LINE:COLUMN` of a byte.
 std::string place_of(std::string_view text, std::size_t offset, std::size_t first_line) {
@@ -97,19 +101,21 @@ private:
     }
 
     Result<void> read_json_values(const YamlSection& section) {
+        std::size_t lines = 0;
+        const char* counted = section.body.data();
         for (const std::string_view value : split_json(section.body)) {
-            const auto offset = static_cast<std::size_t>(value.data() - section.body.data());
-            const std::string_view before = section.body.substr(0, offset);
-            const auto lines = static_cast<std::size_t>(std::ranges::count(before, '\n'));
+            lines += static_cast<std::size_t>(std::count(counted, value.data(), '\n'));
+            counted = value.data();
             if (auto parsed = base::parse_json(std::string(value), limits_); !parsed) {
                 Error error = json_error(std::move(parsed).error(), value, section.line + lines);
                 return tl::unexpected(std::move(error));
             }
-            manifests_.push_back({.format = ManifestFormat::json,
-                                  .number = ++number_,
-                                  .line = section.line + lines,
-                                  .text = std::string(value),
-                                  .json = std::string(value)});
+            auto added = add({.format = ManifestFormat::json,
+                              .number = ++number_,
+                              .line = section.line + lines,
+                              .text = std::string(value),
+                              .json = std::string(value)});
+            if (!added) return added;
         }
         return {};
     }
@@ -121,11 +127,20 @@ private:
         auto json = yaml_to_json(*tree, limits_, section.line);
         if (!json) return tl::unexpected(std::move(json).error());
         if (*json == "null") return {};
-        manifests_.push_back({.format = ManifestFormat::yaml,
-                              .number = number,
-                              .line = section.line,
-                              .text = section.comments + std::string(section.body),
-                              .json = *std::move(json)});
+        return add({.format = ManifestFormat::yaml,
+                    .number = number,
+                    .line = section.line,
+                    .text = section.comments + std::string(section.body),
+                    .json = *std::move(json)});
+    }
+
+    Result<void> add(Manifest manifest) {
+        if (manifests_.size() == max_documents) {
+            return base::fail(ErrorKind::invalid_input,
+                              fmt::format("more than {} documents", max_documents),
+                              fmt::format("{}:1", manifest.line));
+        }
+        manifests_.push_back(std::move(manifest));
         return {};
     }
 

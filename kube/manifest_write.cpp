@@ -200,7 +200,8 @@ void append_yaml_member(std::string& out, std::string_view key, JsonView value,
 }
 
 std::string json_to_yaml(std::string_view json, std::size_t indent) {
-    const base::JsonLimits limits{std::numeric_limits<std::size_t>::max(), 512};
+    constexpr std::size_t any = std::numeric_limits<std::size_t>::max();
+    const base::JsonLimits limits{any, 512, any};
     const auto document = base::parse_json(std::string(json), limits);
     if (!document) return std::string(json);
     std::string out(indent, ' ');

@@ -33,8 +33,6 @@ public:
     tl::expected<kube::ClaimTemplate, TemplateFault> build();
 
 private:
-    const std::string& driver() const { return mode_ != nullptr ? mode_->driver : target_.driver; }
-    std::vector<std::string> placement_selectors() const;
     tl::expected<std::vector<kube::DeviceAlternative>, TemplateFault> alternatives() const;
     tl::expected<std::vector<kube::DeviceAlternative>, TemplateFault> sized_alternatives() const;
     kube::DeviceAlternative alternative(std::int64_t mib) const;
@@ -49,32 +47,12 @@ private:
     const ModeTarget* mode_;
 };
 
-std::vector<std::string> Builder::placement_selectors() const {
-    const Placement& placement = context_.placement;
-    const kube::CelSelectors cel(driver());
-    std::vector<std::string> selectors;
-    const auto add_types = [&](const std::vector<std::string>& types, bool wanted) {
-        if (types.empty()) return;
-        // HAMi registers a card by its product name with this before it (legacy-requests.md 2.1)
-        selectors.push_back(cel.contains_any(target_.product_attribute, "NVIDIA-", types, wanted));
-    };
-    const auto add_uuids = [&](const std::vector<std::string>& uuids, bool wanted) {
-        if (uuids.empty()) return;
-        selectors.push_back(cel.one_of(target_.uuid_attribute, uuids, wanted));
-    };
-    add_types(placement.use_types, true);
-    add_types(placement.nouse_types, false);
-    add_uuids(placement.use_uuids, true);
-    add_uuids(placement.nouse_uuids, false);
-    return selectors;
-}
-
 /// One way to serve the shape with `mib` of memory on a device; 0: all of it, so no figure is
 /// named.
 kube::DeviceAlternative Builder::alternative(std::int64_t mib) const {
     kube::DeviceAlternative result;
     result.device_class = target_.device_class;
-    result.selectors = placement_selectors();
+    result.selectors = context_.selectors;
     if (!target_.shares) return result;
     if (shape_.memory.all && shape_.memory.mib > 0) {
         result.selectors.push_back(
@@ -97,7 +75,7 @@ kube::DeviceAlternative Builder::alternative(std::int64_t mib) const {
 kube::DeviceAlternative Builder::mode_alternative() const {
     kube::DeviceAlternative result;
     result.device_class = mode_->device_class;
-    result.selectors = placement_selectors();
+    result.selectors = context_.selectors;
     if (!shape_.memory.all) {
         result.selectors.push_back(
             kube::CelSelectors(mode_->driver)
@@ -193,17 +171,14 @@ void Builder::add_config(kube::ClaimSpec& spec) const {
 }
 
 tl::expected<kube::ClaimTemplate, TemplateFault> Builder::build() {
+    for (const auto& selector : context_.selectors) {
+        if (selector.size() <= max_expression) continue;
+        return Fault({Code::selector_too_long,
+                      fmt::format("selects devices by an expression of {} bytes; {} are allowed",
+                                  selector.size(), max_expression)});
+    }
     auto options = alternatives();
     if (!options) return tl::unexpected(options.error());
-    for (const auto& option : *options) {
-        for (const auto& selector : option.selectors) {
-            if (selector.size() <= max_expression) continue;
-            return Fault(
-                {Code::selector_too_long,
-                 fmt::format("selects devices by an expression of {} bytes; {} are allowed",
-                             selector.size(), max_expression)});
-        }
-    }
     const bool one = by_count(options->size());
     if (one) {
         for (auto& option : *options)
@@ -221,6 +196,26 @@ tl::expected<kube::ClaimTemplate, TemplateFault> Builder::build() {
 }
 
 }  // namespace
+
+std::vector<std::string> placement_selectors(const Placement& placement, const Target& target) {
+    const kube::CelSelectors cel(placement.mode != nullptr ? placement.mode->driver
+                                                           : target.driver);
+    std::vector<std::string> selectors;
+    const auto add_types = [&](const std::vector<std::string>& types, bool wanted) {
+        if (types.empty()) return;
+        // HAMi registers a card by its product name with this before it (legacy-requests.md 2.1)
+        selectors.push_back(cel.contains_any(target.product_attribute, "NVIDIA-", types, wanted));
+    };
+    const auto add_uuids = [&](const std::vector<std::string>& uuids, bool wanted) {
+        if (uuids.empty()) return;
+        selectors.push_back(cel.one_of(target.uuid_attribute, uuids, wanted));
+    };
+    add_types(placement.use_types, true);
+    add_types(placement.nouse_types, false);
+    add_uuids(placement.use_uuids, true);
+    add_uuids(placement.nouse_uuids, false);
+    return selectors;
+}
 
 std::optional<TemplateFault> unsupported_share(const ClaimShape& shape,
                                                const TemplateContext& context) {
@@ -250,9 +245,8 @@ std::string template_name(const kube::ClaimSpec& spec) {
 
 bool is_own_template(std::string_view name) {
     if (!name.starts_with(template_prefix) ||
-        name.size() != template_prefix.size() + template_hash_characters) {
+        name.size() != template_prefix.size() + template_hash_characters)
         return false;
-    }
     return std::ranges::all_of(name.substr(template_prefix.size()), [](char letter) {
         return (letter >= 'a' && letter <= 'z') || (letter >= '2' && letter <= '7');
     });

@@ -39,7 +39,8 @@ Growth growth(const ClaimShape& shape, const ClaimShape& other,
     // figure.
     static const std::vector<std::int64_t> unknown = {std::int64_t{1} << 31U};
     const ClaimShape grown = peak(shape, other);
-    Growth result{0, grown.cores - shape.cores};
+    Growth result{0, grown.cores - shape.cores, 0};
+    if (grown.memory.all) result.least_card = grown.memory.mib - shape.memory.mib;
     for (const std::int64_t size : sizes.empty() ? unknown : sizes) {
         result.memory += memory_on(grown.memory, size) - memory_on(shape.memory, size);
     }

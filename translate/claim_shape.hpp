@@ -40,10 +40,13 @@ struct ClaimShape {
 /// MiB of memory that a demand comes to on a device of `size` MiB.
 [[nodiscard]] std::int64_t memory_on(const MemoryDemand& memory, std::int64_t size);
 
-/// What growing a claim costs: memory over the sizes of the fleet first, then compute.
+/// What growing a claim costs: memory over the sizes of the fleet first, then compute, then cards
+/// that are too small for it (a claim for all the memory of a card, whatever its size, that serves
+/// a figure too).
 struct Growth {
     std::int64_t memory = 0;
     std::int64_t cores = 0;
+    std::int64_t least_card = 0;
     auto operator<=>(const Growth&) const = default;
     [[nodiscard]] bool is_none() const { return memory <= 0 && cores <= 0; }
 };

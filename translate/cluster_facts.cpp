@@ -16,7 +16,7 @@ namespace {
 using base::ErrorKind;
 using base::fail;
 
-constexpr base::JsonLimits file_limits{64U << 20U, 128};
+constexpr base::JsonLimits file_limits{64U << 20U, 128, 10'000'000};
 
 /// A number at the start of `text`, which it is taken from.
 bool take_number(std::string_view& text, int& number) {

@@ -20,6 +20,7 @@ struct Figure {
     std::string_view name;
     std::string text;  ///< the limit as written
     bool present = false;
+    bool readable = true;  ///< what stands there could be read (or nothing does)
     std::int64_t value = 0;
 };
 
@@ -44,6 +45,11 @@ private:
     void check_percentage(Figure& percentage);
     std::int64_t memory_mib(const Figure& memory);
     void deny_memory(const Figure& memory);
+    std::int64_t memory_factor() const {
+        return std::max<std::int64_t>(settings_.defaults.memory_factor, 1);
+    }
+    std::string memory_unit() const;
+    std::string memory_advice() const;
     std::int64_t cores(const Figure& figure);
     void check_priority(const Figure& priority);
     bool is_exclusive(const Figure& memory, const Figure& percentage) const;
@@ -94,12 +100,14 @@ std::optional<std::int64_t> Reader::whole(std::string_view name, std::string_vie
 }
 
 Figure Reader::figure(std::string_view name) {
-    Figure result{name, {}, false, 0};
+    Figure result{.name = name, .text = {}};
     if (name.empty()) return result;
     const base::JsonView limit = limits_[name];
     if (limit.is_missing()) return result;
     result.present = true;
-    if (const auto value = whole(name, "limits", limit, result.text)) {
+    const auto value = whole(name, "limits", limit, result.text);
+    result.readable = value.has_value();
+    if (value) {
         result.value = *value;
         compare_request(result);
     }
@@ -156,19 +164,36 @@ void Reader::deny_memory(const Figure& memory) {
     const bool suffix = memory.text.find_first_not_of("0123456789+.") != std::string::npos;
     if (!suffix || memory.value < mib) {
         note(Code::memory_too_large, memory,
-             fmt::format("{}: {} is {}, more than any card has; the unit is MiB", who(),
-                         memory.name, memory.text));
+             fmt::format("{}: {} is {}, more than any card has; the unit is {}", who(), memory.name,
+                         memory.text, memory_unit()),
+             memory_advice());
         return;
     }
-    const std::int64_t factor = std::max<std::int64_t>(settings_.defaults.memory_factor, 1);
-    const std::int64_t units = (memory.value / mib + (memory.value % mib != 0)) / factor;
+    const std::int64_t mebibytes = memory.value / mib + (memory.value % mib != 0);
     note(Code::memory_unit, memory,
-         fmt::format("{}: {} is {}; the unit is MiB, not bytes", who(), memory.name, memory.text),
-         fmt::format("write {} for {}", std::max<std::int64_t>(units, 1), memory.text));
+         fmt::format("{}: {} is {}; the unit is {}, not bytes", who(), memory.name, memory.text,
+                     memory_unit()),
+         fmt::format("write {} for {}", std::max<std::int64_t>(mebibytes / memory_factor(), 1),
+                     memory.text));
+}
+
+std::string Reader::memory_unit() const {
+    const std::int64_t factor = memory_factor();
+    return factor == 1 ? "MiB" : fmt::format("{} MiB (memoryFactor of this site)", factor);
+}
+
+/// How to write 8 GiB where the site's unit is not MiB; empty (the code's own advice) where it is.
+std::string Reader::memory_advice() const {
+    constexpr std::int64_t eight_gib = 8192;
+    const std::int64_t factor = memory_factor();
+    if (factor == 1) return {};
+    return fmt::format("write the memory in units of {} MiB, for example {} for {} MiB", factor,
+                       std::max<std::int64_t>(eight_gib / factor, 1),
+                       std::max<std::int64_t>(eight_gib / factor, 1) * factor);
 }
 
 std::int64_t Reader::memory_mib(const Figure& memory) {
-    const std::int64_t factor = std::max<std::int64_t>(settings_.defaults.memory_factor, 1);
+    const std::int64_t factor = memory_factor();
     const std::int64_t most = std::min(settings_.policy.max_memory_mib, max_figure);
     if (memory.value > most / factor) {
         deny_memory(memory);
@@ -177,7 +202,8 @@ std::int64_t Reader::memory_mib(const Figure& memory) {
     const std::int64_t mib = memory.value * factor;
     if (mib > 0 && mib < settings_.policy.warn_below_mib) {
         note(Code::memory_small, memory,
-             fmt::format("{}: {} is {}, which is {} MiB", who(), memory.name, memory.text, mib));
+             fmt::format("{}: {} is {}, which is {} MiB", who(), memory.name, memory.text, mib),
+             memory_advice());
     }
     return mib;
 }
@@ -216,7 +242,7 @@ void Reader::deny_missing_limits(const Figure& count) {
 }
 
 void Reader::warn_without_device(const Figure& count, const Figure& priority, bool anything_else) {
-    if (count.value != 0) return;
+    if (count.value != 0 || !count.readable) return;
     if (anything_else && count.present) {
         note(Code::count_zero, count,
              fmt::format("{}: {} is 0, so its other GPU figures mean nothing", who(), count.name));
@@ -274,6 +300,12 @@ std::vector<std::string_view> legacy_names(const ResourceNames& names) {
                                          names.cores, names.priority};
     std::erase(all, std::string_view());
     return all;
+}
+
+const std::string& sharing_resource(const ClaimShape& shape, const ResourceNames& names) {
+    if (shape.memory.percent > 0) return names.memory_percentage;
+    if (shape.memory.mib > 0) return names.memory;
+    return shape.cores < 100 && !names.cores.empty() ? names.cores : names.count;
 }
 
 LegacyEntries find_legacy(base::JsonView container, const std::vector<std::string_view>& names) {

@@ -25,6 +25,10 @@ struct LegacyEntries {
     [[nodiscard]] bool empty() const { return limits.empty() && requests.empty(); }
 };
 
+/// The resource by which a shape is a share of a card; the count for whole cards.
+[[nodiscard]] const std::string& sharing_resource(const ClaimShape& shape,
+                                                  const ResourceNames& names);
+
 /// All configured names, none empty.
 [[nodiscard]] std::vector<std::string_view> legacy_names(const ResourceNames& names);
 [[nodiscard]] LegacyEntries find_legacy(base::JsonView container,

@@ -11,19 +11,13 @@ namespace drawbridge::translate {
 
 namespace {
 
-std::string_view trim(std::string_view text) {
-    constexpr std::string_view blank = " \t\r\n\v\f";
-    const auto first = text.find_first_not_of(blank);
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(blank) - first + 1);
-}
-
 /// The items of a comma list, trimmed, without empty ones.
 std::vector<std::string> split(std::string_view text) {
     std::vector<std::string> items;
     while (true) {
         const auto comma = text.find(',');
-        if (const auto item = trim(text.substr(0, comma)); !item.empty()) items.emplace_back(item);
+        if (const auto item = base::trim(text.substr(0, comma)); !item.empty())
+            items.emplace_back(item);
         if (comma == std::string_view::npos) return items;
         text.remove_prefix(comma + 1);
     }
@@ -71,7 +65,7 @@ private:
 /// can mean.
 std::vector<std::string> Reader::list(const std::string& name, bool wanted) {
     const auto value = text(name);
-    if (!value || trim(*value).empty()) return {};
+    if (!value || base::trim(*value).empty()) return {};
     std::vector<std::string> items = split(*value);
     if (items.empty() && wanted) {
         report(diagnostics_, Code::device_list_empty, subject(name),
@@ -106,7 +100,7 @@ void Reader::warn_wish(const std::string& name) {
 void Reader::read_policies(Placement& placement) {
     const AnnotationNames& names = settings_.annotations;
     for (const std::string* name : {&names.node_policy, &names.scoring_weights}) {
-        if (!trim(text(*name).value_or("")).empty()) warn_wish(*name);
+        if (!base::trim(text(*name).value_or("")).empty()) warn_wish(*name);
     }
     std::vector<std::string> chain = split(text(names.device_policy).value_or(""));
     const bool mutex = std::erase(chain, "mutex") > 0;

@@ -42,6 +42,11 @@ bool is_foreign(std::string_view scheduler, const Policy& policy) {
 
 }  // namespace
 
+std::string_view scheduler_of(const PodReview& review) {
+    const std::string_view own = review.pod["spec"]["schedulerName"].string_or("");
+    return own.empty() ? review.inherited_scheduler : own;
+}
+
 Scope scope_of(const PodReview& review, const Settings& settings, bool asks,
                Diagnostics& diagnostics) {
     const base::JsonView pod = review.pod;
@@ -54,7 +59,7 @@ Scope scope_of(const PodReview& review, const Settings& settings, bool asks,
         }
         return Scope::theirs;
     }
-    const std::string_view scheduler = pod["spec"]["schedulerName"].string_or("");
+    const std::string_view scheduler = scheduler_of(review);
     if (!is_foreign(scheduler, settings.policy)) return Scope::ours;
     if (asks) {
         report(diagnostics, Code::foreign_scheduler,
@@ -76,6 +81,7 @@ std::vector<OwnEntry> own_entries(base::JsonView pod) {
         const std::string_view name = entries.at(index)["resourceClaimTemplateName"].string_or("");
         if (is_own_template(name)) found.push_back({entries.at(index)["name"].string_or(""), name});
     }
+    std::ranges::stable_sort(found, {}, &OwnEntry::name);
     return found;
 }
 
@@ -83,8 +89,8 @@ const OwnEntry* own_entry_of(const ContainerView& container, const std::vector<O
     const base::JsonView claims = container.json["resources"]["claims"];
     for (std::size_t index = 0; index < claims.size(); ++index) {
         const std::string_view name = claims.at(index)["name"].string_or("");
-        const auto found = std::ranges::find(entries, name, &OwnEntry::name);
-        if (found != entries.end()) return &*found;
+        const auto found = std::ranges::lower_bound(entries, name, {}, &OwnEntry::name);
+        if (found != entries.end() && found->name == name) return &*found;
     }
     return nullptr;
 }

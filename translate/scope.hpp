@@ -18,6 +18,10 @@ enum class Scope {
     theirs,  ///< mirror pod, opted out, foreign scheduler: leave it, the reason is reported
 };
 
+/// The scheduler that will place the pod: its own, or that of the object it comes from; empty if
+/// neither is named.
+[[nodiscard]] std::string_view scheduler_of(const PodReview& review);
+
 /// Decides by labels of pod and namespace, scheduler name and the mirror annotation. The reason is
 /// only worth a note where the pod asks for something (`asks`).
 [[nodiscard]] Scope scope_of(const PodReview& review, const Settings& settings, bool asks,

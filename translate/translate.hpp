@@ -44,6 +44,8 @@ struct PodReview {
     Operation operation = Operation::create;
     std::map<std::string, std::string> namespace_labels = {};  ///< as far as the caller knows them
     std::string_view name_space = {};                          ///< empty: not known
+    /// What a pod template without a scheduler gets from the object it is in (Volcano Job).
+    std::string_view inherited_scheduler = {};
 };
 
 /// The answer to one pod.

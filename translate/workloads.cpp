@@ -19,12 +19,12 @@ const std::vector<WorkloadKind>& table() {
         {"apps", "StatefulSet", {"/spec/template"}},
         {"batch", "CronJob", {"/spec/jobTemplate/spec/template"}},
         {"batch", "Job", {"/spec/template"}},
+        {"batch.volcano.sh", "CronJob", {"/spec/jobTemplate/spec/tasks/*/template"}},
         {"batch.volcano.sh", "Job", {"/spec/tasks/*/template"}},
         {"flow.volcano.sh", "JobTemplate", {"/spec/tasks/*/template"}},
         {"jobset.x-k8s.io", "JobSet", {"/spec/replicatedJobs/*/template/spec/template"}},
         {"kubeflow.org", "JAXJob", {"/spec/jaxReplicaSpecs/*/template"}},
         {"kubeflow.org", "MPIJob", {"/spec/mpiReplicaSpecs/*/template"}},
-        {"kubeflow.org", "Notebook", {"/spec/template"}},
         {"kubeflow.org", "PaddleJob", {"/spec/paddleReplicaSpecs/*/template"}},
         {"kubeflow.org", "PyTorchJob", {"/spec/pytorchReplicaSpecs/*/template"}},
         {"kubeflow.org", "TFJob", {"/spec/tfReplicaSpecs/*/template"}},
@@ -44,7 +44,6 @@ const std::vector<WorkloadKind>& table() {
          "RayService",
          {"/spec/rayClusterConfig/headGroupSpec/template",
           "/spec/rayClusterConfig/workerGroupSpecs/*/template"}},
-        {"serving.knative.dev", "Service", {"/spec/template"}},
         {"trainer.kubeflow.org",
          "ClusterTrainingRuntime",
          {"/spec/template/spec/replicatedJobs/*/template/spec/template"}},
@@ -112,6 +111,23 @@ std::vector<std::string> pod_template_paths(base::JsonView object, const Setting
 
 bool is_workload(base::JsonView object, const Settings& settings) {
     return find_kind(object, settings) != nullptr;
+}
+
+bool has_no_place_for_claims(base::JsonView object) {
+    const std::string_view kind = object["kind"].string_or("");
+    const std::string_view group = api_group(object["apiVersion"].string_or(""));
+    // Argo's templates have no pod specification; Knative refuses resources.claims in one; the CRD
+    // of Kubeflow's notebooks drops spec.resourceClaims.
+    return group == "argoproj.io" || group == "serving.knative.dev" ||
+           (group == "kubeflow.org" && kind == "Notebook");
+}
+
+std::string_view inherited_scheduler(base::JsonView object) {
+    if (api_group(object["apiVersion"].string_or("")) != "batch.volcano.sh") return {};
+    const bool cron = object["kind"].string_or("") == "CronJob";
+    const base::JsonView job = cron ? object["spec"]["jobTemplate"] : object;
+    const std::string_view named = job["spec"]["schedulerName"].string_or("");
+    return named.empty() ? "volcano" : named;
 }
 
 std::string_view api_group(std::string_view api_version) {

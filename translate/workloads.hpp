@@ -23,6 +23,15 @@ namespace drawbridge::translate {
 /// Whether the kind is known to hold pod templates.
 [[nodiscard]] bool is_workload(base::JsonView object, const Settings& settings);
 
+/// Whether the API of the kind keeps no device claims in the pods it describes, so that only the
+/// webhook can translate those. The settings' list wins: it may name such a kind for a newer API.
+[[nodiscard]] bool has_no_place_for_claims(base::JsonView object);
+
+/// The scheduler that an object gives to those of its pod templates that name none; empty if it
+/// leaves them to the default. A Volcano Job does, and is itself given `volcano` where it names
+/// none.
+[[nodiscard]] std::string_view inherited_scheduler(base::JsonView object);
+
 /// The API group of an `apiVersion`: `apps` of `apps/v1`, nothing of `v1`.
 [[nodiscard]] std::string_view api_group(std::string_view api_version);
 

@@ -202,6 +202,16 @@ TEST_CASE("half a surrogate pair is refused, whichever half and wherever") {
     CHECK(document.error().path == "/a/1");
 }
 
+TEST_CASE("the number of values is bounded while parsing") {
+    const JsonLimits four{.max_bytes = 1U << 20U, .max_depth = 3, .max_values = 4};
+    CHECK(parse_json("[1,{\"a\":2}]", four).has_value());
+    const auto five = parse_json("[1,{\"a\":[2]}]", four);
+    REQUIRE(!five.has_value());
+    CHECK(five.error().message.find("more than 4 values") != std::string::npos);
+    CHECK(five.error().path == "/1/a");
+    CHECK(!parse_json("[" + repeat("0,", 1'000'000) + "0]").has_value());
+}
+
 TEST_CASE("depth is bounded while parsing") {
     const JsonLimits three{.max_bytes = 1U << 20U, .max_depth = 3};
     CHECK(parse_json("[[[1]]]", three).has_value());

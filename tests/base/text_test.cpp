@@ -70,6 +70,19 @@ TEST_CASE("booleans are read as Go reads them") {
     }
 }
 
+TEST_CASE("white space is taken off the ends as Go takes it off") {
+    CHECK(trim("").empty());
+    CHECK(trim(" \t\r\n\v\f").empty());
+    CHECK(trim(" a b ") == "a b");
+    CHECK(trim("\xE3\x80\x80\xC2\xA0 A100\xC2\x85\xE2\x80\xAF\xE2\x80\x8A") == "A100");
+    // Zero-width space and joiner are no white space to Go; nor are halves of a character.
+    CHECK(trim("\xE2\x80\x8B"
+               "a") ==
+          "\xE2\x80\x8B"
+          "a");
+    CHECK(trim("a\xA0") == "a\xA0");
+}
+
 TEST_CASE("of many texts the later of two equal ones is found, wherever it stands") {
     for (const std::size_t count : {2U, 3U, 12U, 13U, 200U}) {
         for (std::size_t first = 0; first < count; ++first) {

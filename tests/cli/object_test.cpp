@@ -3,7 +3,9 @@
 #include "base/json.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -26,7 +28,7 @@ cli::ObjectAnswer answer_to(const std::string& json, const cli::TranslateContext
 /// A gang of two pods, each with its own spec.
 std::string gang(std::string_view first, std::string_view second) {
     std::string json =
-        R"({"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","spec":{"tasks":[)";
+        R"({"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","spec":{"schedulerName":"default-scheduler","tasks":[)";
     json.append(R"({"template":{"spec":)").append(first).append("}},");
     json.append(R"({"template":{"spec":)").append(second).append("}}]}}");
     return json;
@@ -79,6 +81,63 @@ TEST_CASE("a legacy name in an unknown kind is reported with its place") {
     CHECK(answer_to(R"({"kind":"Odd","data":{"nvidia.com/gpu":"1"}})").diagnostics.empty());
 }
 
+TEST_CASE("a Volcano Job hands its scheduler to the pods that name none") {
+    const std::string gang_text = gang(pod_spec, pod_spec);
+    const std::string named = R"("schedulerName":"default-scheduler",)";
+    const auto with = [&](std::string_view scheduler) {
+        std::string text = gang_text;
+        return text.replace(text.find(named), named.size(), scheduler);
+    };
+    const std::string legacy = R"("schedulerName":"hami-scheduler",)";
+    for (const std::string_view foreign : {"", R"("schedulerName":"volcano",)"}) {
+        const cli::ObjectAnswer left = answer_to(with(foreign));
+        CHECK(left.verdict == Verdict::leave);
+        REQUIRE_FALSE(left.diagnostics.empty());
+        CHECK(left.diagnostics.front().code == translate::Code::foreign_scheduler);
+    }
+    cli::TranslateContext capable;
+    capable.settings.policy.capable_schedulers = {"volcano"};
+    CHECK(answer_to(with(""), capable).verdict == Verdict::translate);
+
+    const cli::ObjectAnswer replaced = answer_to(with(legacy));
+    CHECK(replaced.verdict == Verdict::translate);
+    const auto& operations = replaced.patch.operations();
+    CHECK(std::ranges::count(operations, "/spec/tasks/1/template/spec/schedulerName",
+                             &kube::PatchOperation::path) == 1);
+}
+
+TEST_CASE("a custom resource is translated with a note that its definition must keep claims") {
+    const auto noted = [](const cli::ObjectAnswer& answer) {
+        return std::ranges::count(answer.diagnostics, translate::Code::custom_resource,
+                                  &translate::Diagnostic::code);
+    };
+    CHECK(noted(answer_to(gang(pod_spec, pod_spec))) == 1);
+    CHECK(noted(answer_to(gang("{}", "{}"))) == 0);
+    CHECK(noted(answer_to(R"({"apiVersion":"batch/v1","kind":"Job","spec":{"template":{"spec":)" +
+                          std::string(pod_spec) + "}}}")) == 0);
+}
+
+TEST_CASE(
+    "kinds whose API keeps no claims are left to the webhook, unless the settings list them") {
+    for (const std::string_view kind : {R"("apiVersion":"serving.knative.dev/v1","kind":"Service")",
+                                        R"("apiVersion":"kubeflow.org/v1","kind":"Notebook")"}) {
+        const std::string text =
+            fmt::format(R"({{{},"spec":{{"template":{{"spec":{}}}}}}})", kind, pod_spec);
+        const cli::ObjectAnswer answer = answer_to(text);
+        CHECK(answer.verdict == Verdict::leave);
+        REQUIRE(answer.diagnostics.size() == 1);
+        CHECK(answer.diagnostics.front().fix.find("the webhook") != std::string::npos);
+    }
+    cli::TranslateContext newer;
+    newer.settings.workloads = {{"serving.knative.dev", "Service", {"/spec/template"}}};
+    CHECK(
+        answer_to(
+            R"({"apiVersion":"serving.knative.dev/v1","kind":"Service","spec":{"template":{"spec":)" +
+                std::string(pod_spec) + "}}}",
+            newer)
+            .verdict == Verdict::translate);
+}
+
 TEST_CASE("an Argo template has no place for claims, which the warning says") {
     const cli::ObjectAnswer answer =
         answer_to(R"({"apiVersion":"argoproj.io/v1alpha1","kind":"Workflow","spec":{"templates":[)"
@@ -86,7 +145,7 @@ TEST_CASE("an Argo template has no place for claims, which the warning says") {
     REQUIRE(answer.diagnostics.size() == 1);
     CHECK(answer.diagnostics.front().path ==
           "/spec/templates/0/container/resources/limits/nvidia.com~1gpu");
-    CHECK(answer.diagnostics.front().fix.find("Argo") != std::string::npos);
+    CHECK(answer.diagnostics.front().message.find("Workflow") != std::string::npos);
 }
 
 TEST_CASE("the labels of the object's namespace count") {

@@ -143,6 +143,10 @@ TEST_CASE("nesting, size and the expansion of aliases have limits") {
     CHECK(read(repeat("[", 128) + repeat("]", 128)).size() == 1);
     CHECK(refused("a: 12345678\n", {8, 128}).message.find("at most 8") != std::string::npos);
 
+    CHECK(read(repeat("---\na: 1\n", 1000)).size() == 1000);
+    CHECK(refused(repeat("---\na\n", 100'001)).message.find("documents") != std::string::npos);
+    CHECK(refused(repeat("{}\n", 100'001)).message.find("documents") != std::string::npos);
+
     std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
     std::string merges = "a0: &a0 {k: 1}\n";
     for (int i = 1; i < 30; ++i) {

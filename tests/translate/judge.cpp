@@ -193,6 +193,13 @@ void judge_growth(const PodInput& input, const PodAnswer& right, const ReadPod& 
         return std::all_of(fleet.begin(), fleet.end(), [&](const ModelDevice& device) {
             if (!device.capacity.contains(settings.target.memory_capacity)) return true;
             const auto size = device.capacity.at(settings.target.memory_capacity);
+            // A claim by percentage never comes to a card of a size that is not listed.
+            const bool by_size = std::any_of(by.begin(), by.end(), [](const Share& one) {
+                return one.memory == Memory::percent;
+            });
+            const auto listed = sizes_of(settings, cluster);
+            const bool is_listed = std::find(listed.begin(), listed.end(), size) != listed.end();
+            if (by_size && !is_listed) return true;
             std::int64_t memory = 0;
             std::int64_t cores = 0;
             for (const auto& one : by) {

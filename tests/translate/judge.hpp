@@ -9,6 +9,10 @@
 
 namespace drawbridge::oracle {
 
+/// The memory sizes that a percentage is taken of, in bytes.
+[[nodiscard]] std::vector<std::int64_t> sizes_of(const translate::Settings& settings,
+                                                 const translate::Cluster& cluster);
+
 /// The devices that claims are tried on: one or two of each memory size of the site, of different
 /// types, and one of a size that is not listed. `slots`: the split count of the nodes.
 [[nodiscard]] std::vector<ModelDevice> model_fleet(const translate::Settings& settings,

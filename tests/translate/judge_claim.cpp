@@ -13,10 +13,6 @@ using translate::Verdict;
 
 constexpr std::int64_t mib = 1 << 20;
 
-std::vector<std::int64_t> sizes_of(const Settings& settings, const Cluster& cluster) {
-    return settings.memory_sizes.empty() ? cluster.memory_sizes : settings.memory_sizes;
-}
-
 bool any_percent(const std::vector<Share>& users) {
     return std::any_of(users.begin(), users.end(),
                        [](const Share& user) { return user.memory == Memory::percent; });
@@ -159,6 +155,10 @@ void judge_constraints(const Claim& claim, std::int64_t devices, const Texts& an
 }
 
 }  // namespace
+
+std::vector<std::int64_t> sizes_of(const Settings& settings, const Cluster& cluster) {
+    return settings.memory_sizes.empty() ? cluster.memory_sizes : settings.memory_sizes;
+}
 
 std::vector<ModelDevice> model_fleet(const Settings& settings, const Cluster& cluster,
                                      std::int64_t slots) {

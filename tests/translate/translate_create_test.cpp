@@ -236,6 +236,16 @@ TEST_CASE("the cheapest main container grows for an init container") {
     CHECK(after["spec"]["resourceClaims"].size() == 2);
 }
 
+TEST_CASE("an init container joins its equal rather than a claim for all memory of any card") {
+    json init = share("init", "16384");
+    json whole = {{"name", "whole"}, {"resources", limits({{"nvidia.com/gpu", "1"}})}};
+    json pod = pod_with({whole, share("equal", "16384")});
+    pod["spec"]["initContainers"] = {init};
+    const json after = patched(pod, translate_json(pod));
+    CHECK(after["spec"]["initContainers"][0]["resources"] ==
+          after["spec"]["containers"][1]["resources"]);
+}
+
 TEST_CASE("a namespace opts out by the label that holds its name, unless another is meant") {
     const json pod = pod_with({share("a", "3k")});
     Settings settings;

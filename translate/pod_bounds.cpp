@@ -1,0 +1,46 @@
+#include "translate/pod_bounds.hpp"
+
+#include "translate/notes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+namespace drawbridge::translate {
+
+namespace {
+
+Subject spec(std::string_view member) {
+    return {kube::PointerPath() / "spec" / member, {}, std::string(member), {}};
+}
+
+}  // namespace
+
+bool within_bounds(const std::vector<ContainerChange>& containers,
+                   const std::vector<OwnEntry>& entries, Diagnostics& diagnostics) {
+    const auto asking = static_cast<std::size_t>(std::ranges::count_if(
+        containers, [](const ContainerChange& container) { return !container.strip.empty(); }));
+    std::unordered_set<std::string_view> templates;
+    for (const OwnEntry& entry : entries)
+        templates.insert(entry.claim_template);
+    if (asking > max_gpu_containers) {
+        report(diagnostics, Code::pod_too_large, spec("containers"),
+               fmt::format("{} containers ask for GPU resources; {} are possible", asking,
+                           max_gpu_containers));
+    }
+    if (templates.size() > max_templates) {
+        report(diagnostics, Code::pod_too_large, spec("resourceClaims"),
+               fmt::format("the pod names {} claim templates of Drawbridge; {} are possible",
+                           templates.size(), max_templates));
+    }
+    return asking <= max_gpu_containers && templates.size() <= max_templates;
+}
+
+void report_many_templates(Diagnostics& diagnostics) {
+    report(diagnostics, Code::pod_too_large, spec("containers"),
+           fmt::format("the containers ask for more than {} different GPU shares", max_templates));
+}
+
+}  // namespace drawbridge::translate

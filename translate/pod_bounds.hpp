@@ -1,0 +1,28 @@
+#pragma once
+// How much one pod may ask for. A review comes before any validation, so a document of a few MiB
+// can hold tens of thousands of containers and entries, and each shape costs a write to the API
+// server.
+
+#include "translate/build_patch.hpp"
+#include "translate/diagnostic.hpp"
+#include "translate/scope.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace drawbridge::translate {
+
+/// Containers that ask for GPUs; no node could run as many.
+inline constexpr std::size_t max_gpu_containers = 1000;
+/// Different templates of a pod, those that it names already and those that it needs alike.
+inline constexpr std::size_t max_templates = 64;
+
+/// Whether the pod asks for GPUs in no more containers, and names no more templates of ours; if
+/// not, reports it.
+[[nodiscard]] bool within_bounds(const std::vector<ContainerChange>& containers,
+                                 const std::vector<OwnEntry>& entries, Diagnostics& diagnostics);
+
+/// Reports that the containers of a pod come to more templates than one pod may have.
+void report_many_templates(Diagnostics& diagnostics);
+
+}  // namespace drawbridge::translate
