@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace drawbridge::base {
 namespace {
@@ -25,10 +26,6 @@ constexpr std::array<std::uint8_t, 256> make_base64_values() {
 }
 
 constexpr auto base64_values = make_base64_values();
-
-std::uint32_t byte_at(std::string_view bytes, std::size_t i) {
-    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U;
-}
 
 }  // namespace
 
@@ -60,17 +57,11 @@ std::string base32_lower(std::span<const std::uint8_t> bytes, std::size_t chars)
 }
 
 std::string base64_encode(std::string_view bytes) {
-    std::string out((bytes.size() + 2) / 3 * 4, '=');
-    auto* next = out.data();
-    for (std::size_t i = 0; i < bytes.size(); i += 3) {
-        const std::uint32_t three =
-            byte_at(bytes, i) << 16U | byte_at(bytes, i + 1) << 8U | byte_at(bytes, i + 2);
-        const std::size_t digits = std::min<std::size_t>(bytes.size() - i, 3) + 1;
-        for (std::size_t digit = 0; digit < digits; ++digit) {
-            next[digit] = base64_alphabet[(three >> (18 - 6 * digit)) & 63U];
-        }
-        next += 4;
-    }
+    CHECK(bytes.size() <= std::numeric_limits<int>::max() / 2);
+    std::string out((bytes.size() + 2) / 3 * 4, '\0');
+    const auto* const from = reinterpret_cast<const unsigned char*>(bytes.data());
+    auto* const to = reinterpret_cast<unsigned char*>(out.data());
+    EVP_EncodeBlock(to, from, static_cast<int>(bytes.size()));
     return out;
 }
 

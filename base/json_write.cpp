@@ -5,46 +5,79 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <iterator>
 
 namespace drawbridge::base {
 namespace {
 
-bool is_plain(unsigned char c) {
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
 bool is_space(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-void append_escaped(std::string& out, unsigned char c) {
-    switch (c) {
-        case '"':
-            out += "\\\"";
-            break;
-        case '\\':
-            out += "\\\\";
-            break;
-        case '\b':
-            out += "\\b";
-            break;
-        case '\f':
-            out += "\\f";
-            break;
-        case '\n':
-            out += "\\n";
-            break;
-        case '\r':
-            out += "\\r";
-            break;
-        case '\t':
-            out += "\\t";
-            break;
-        default:
-            fmt::format_to(std::back_inserter(out), "\\u{:04x}", c);
+/// What stands behind the backslash for each ASCII character that has a short escape; else NUL.
+constexpr std::array<char, 256> short_escapes = [] {
+    std::array<char, 256> out{};
+    constexpr std::string_view named = "\"\\\b\f\n\r\t";
+    constexpr std::string_view letters = "\"\\bfnrt";
+    for (std::size_t i = 0; i < named.size(); ++i)
+        out[static_cast<unsigned char>(named[i])] = letters[i];
+    return out;
+}();
+
+/// Bytes that each ASCII character takes inside a JSON string.
+constexpr std::array<std::uint8_t, 256> escaped_sizes = [] {
+    std::array<std::uint8_t, 256> out{};
+    for (std::size_t c = 0; c < out.size(); ++c)
+        out[c] = short_escapes[c] != 0 ? 2 : c < 0x20 ? 6 : 1;
+    return out;
+}();
+
+/// Appends ASCII text. Writes in place: an annotation that holds JSON has an escape every few
+/// bytes.
+void append_ascii(std::string& out, std::string_view text) {
+    std::size_t size = 0;
+    for (const char c : text)
+        size += escaped_sizes[static_cast<unsigned char>(c)];
+    if (size == text.size()) {
+        out += text;
+        return;
     }
+    std::size_t at = out.size();
+    out.resize(at + size);
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (escaped_sizes[byte] == 1) {
+            out[at++] = c;
+        } else if (escaped_sizes[byte] == 2) {
+            out[at++] = '\\';
+            out[at++] = short_escapes[byte];
+        } else {
+            fmt::format_to_n(&out[at], 6, "\\u{:04x}", byte);
+            at += 6;
+        }
+    }
+}
+
+/// How many bytes at the beginning need no escape; counts in steps of eight, so perhaps a few less.
+std::size_t plain_prefix(std::string_view text) {
+    constexpr std::uint64_t ones = 0x0101010101010101U;
+    constexpr std::uint64_t high = ones * 0x80U;
+    const auto zero_bytes = [](std::uint64_t word) { return (word - ones) & ~word; };
+    std::size_t at = 0;
+    for (; text.size() - at >= sizeof(std::uint64_t); at += sizeof(std::uint64_t)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, text.data() + at, sizeof word);
+        const std::uint64_t outside = word | (word - ones * 0x20U);  // of 0x20 to 0x7F
+        const std::uint64_t quote = zero_bytes(word ^ (ones * '"'));
+        const std::uint64_t backslash = zero_bytes(word ^ (ones * '\\'));
+        if (((outside | quote | backslash) & high) != 0) break;
+    }
+    return at;
 }
 
 std::size_t skip_space(std::string_view json, std::size_t at) {
@@ -70,22 +103,18 @@ void break_line(std::string& out, std::size_t depth) {
 
 void append_json_string(std::string& out, std::string_view text) {
     out += '"';
+    const std::size_t plain = plain_prefix(text);
+    out += text.substr(0, plain);
+    text.remove_prefix(plain);
     while (!text.empty()) {
-        std::size_t plain = 0;
-        while (plain < text.size() && is_plain(static_cast<unsigned char>(text[plain])))
-            ++plain;
-        out += text.substr(0, plain);
-        text.remove_prefix(plain);
+        const auto foreign = std::ranges::find_if(
+            text, [](char c) { return (static_cast<unsigned char>(c) & 0x80U) != 0; });
+        const auto ascii = static_cast<std::size_t>(foreign - text.begin());
+        append_ascii(out, text.substr(0, ascii));
+        text.remove_prefix(ascii);
         if (text.empty()) break;
-        const auto c = static_cast<unsigned char>(text.front());
         const std::size_t length = utf8_sequence_length(text);
-        if (c < 0x80) {
-            append_escaped(out, c);
-        } else if (length == 0) {
-            out += "\xEF\xBF\xBD";
-        } else {
-            out += text.substr(0, length);
-        }
+        out += length == 0 ? "\xEF\xBF\xBD" : text.substr(0, length);
         text.remove_prefix(length == 0 ? 1 : length);
     }
     out += '"';

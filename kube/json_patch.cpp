@@ -24,15 +24,26 @@ std::string_view name(PatchKind kind) {
 
 }  // namespace
 
-PointerPath PointerPath::operator/(std::string_view token) const {
-    PointerPath longer(text_);
-    longer.text_ += '/';
-    longer.text_ += base::escape_pointer(token);
-    return longer;
+PointerPath PointerPath::operator/(std::string_view token) const& {
+    return PointerPath(*this) / token;
 }
 
-PointerPath PointerPath::operator/(std::size_t index) const {
-    return *this / std::string_view(std::to_string(index));
+PointerPath PointerPath::operator/(std::string_view token) && {
+    text_ += '/';
+    if (token.find_first_of("~/") == std::string_view::npos) {
+        text_ += token;
+    } else {
+        text_ += base::escape_pointer(token);
+    }
+    return std::move(*this);
+}
+
+PointerPath PointerPath::operator/(std::size_t index) const& {
+    return PointerPath(*this) / index;
+}
+
+PointerPath PointerPath::operator/(std::size_t index) && {
+    return std::move(*this) / std::string_view(std::to_string(index));
 }
 
 void JsonPatch::add(const PointerPath& path, std::string json) {

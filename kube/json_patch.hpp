@@ -15,8 +15,10 @@ public:
     PointerPath() = default;
     explicit PointerPath(std::string_view escaped) : text_(escaped) {}
 
-    [[nodiscard]] PointerPath operator/(std::string_view token) const;
-    [[nodiscard]] PointerPath operator/(std::size_t index) const;
+    [[nodiscard]] PointerPath operator/(std::string_view token) const&;
+    [[nodiscard]] PointerPath operator/(std::string_view token) &&;
+    [[nodiscard]] PointerPath operator/(std::size_t index) const&;
+    [[nodiscard]] PointerPath operator/(std::size_t index) &&;
     [[nodiscard]] const std::string& text() const { return text_; }
 
 private:

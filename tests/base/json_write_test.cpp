@@ -83,6 +83,18 @@ TEST_CASE("any bytes become a string that is read") {
     }
 }
 
+TEST_CASE("a character is written alike wherever it stands") {
+    for (int c = 1; c < 0x80; ++c) {
+        for (std::size_t at = 0; at < 20; ++at) {
+            std::string text(20, 'x');
+            text[at] = static_cast<char>(c);
+            REQUIRE(in_quotes(text) == nlohmann::json(text).dump());
+            text += "\xC3\xA9";
+            REQUIRE(in_quotes(text) == nlohmann::json(text).dump());
+        }
+    }
+}
+
 TEST_CASE("indentation changes white space outside of strings alone") {
     CHECK(indent_json(R"({"a":[1,{"b":"x, {y}: \"z\""},[]],"c":{},"d":1.50e+3})") ==
           "{\n"
