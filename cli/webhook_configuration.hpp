@@ -8,8 +8,8 @@
 namespace drawbridge::cli {
 
 struct WebhookOptions {
-    std::string settings;   ///< file; empty: the built-in profile
-    std::string ca_bundle;  ///< PEM file; empty: the configuration has no caBundle yet
+    std::string settings = {};   ///< file; empty: the built-in profile
+    std::string ca_bundle = {};  ///< PEM file; empty: the configuration has no caBundle yet
     std::string name_space = "drawbridge-system";
     std::string service = "drawbridge-webhook";
 };

@@ -1,22 +1,26 @@
 // The program `drawbridge`: options and exit status of each command; what they do lies in cli/ and
 // server/.
 
+#include "base/json.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "cli/completion.hpp"
 #include "cli/explain.hpp"
 #include "cli/translate_command.hpp"
 #include "cli/webhook_configuration.hpp"
+#include "kube/names.hpp"
 #include "server/serve.hpp"
 #include "translate/code.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <map>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <vector>
 
@@ -43,21 +47,36 @@ void add_translate(CLI::App& program, cli::TranslateOptions& options, std::strin
         ->allow_extra_args(false);
     command->add_flag("-R,--recursive", options.recursive,
                       "look into the folders below a folder too");
-    command->add_option("-n,--namespace", options.name_space,
-                        "namespace of the templates of documents that name none");
-    const std::map<std::string, cli::OutputForm> forms = {{"yaml", cli::OutputForm::yaml},
-                                                          {"json", cli::OutputForm::json}};
-    command->add_option("-o,--output", options.output, "yaml (default) or json: one flat v1 List")
-        ->transform(CLI::CheckedTransformer(forms).description(""));
-    const std::map<std::string, cli::NoticeForm> notices = {{"text", cli::NoticeForm::text},
-                                                            {"json", cli::NoticeForm::json}};
-    command->add_option("--notices", options.notices, "text (default) or json: one object a line")
-        ->transform(CLI::CheckedTransformer(notices).description(""));
+    command
+        ->add_option("-n,--namespace", options.name_space,
+                     "namespace of the templates of documents that name none")
+        ->check([](const std::string& name) {
+            return kube::is_dns_label(name) ? "" : "\"" + name + "\" is no name of a namespace";
+        });
+    command
+        ->add_option_function<std::string>(
+            "-o,--output",
+            [&options](const std::string& form) {
+                options.output = form == "json" ? cli::OutputForm::json : cli::OutputForm::yaml;
+            },
+            "yaml (default) or json: one flat v1 List")
+        ->check(CLI::IsMember({"yaml", "json"}));
+    command
+        ->add_option_function<std::string>(
+            "--notices",
+            [&options](const std::string& form) {
+                options.notices = form == "json" ? cli::NoticeForm::json : cli::NoticeForm::text;
+            },
+            "text (default) or json: one object a line")
+        ->check(CLI::IsMember({"text", "json"}));
     command->add_option("--settings", options.settings,
                         "settings file, or HAMi's device-config.yaml");
-    command->add_option("--fleet", options.fleet, "ResourceSlices as kubectl prints them");
-    command->add_option("--device-memory", options.device_memory,
-                        "memory sizes of the fleet's devices, for example 24Gi,80Gi");
+    CLI::Option* fleet =
+        command->add_option("--fleet", options.fleet, "ResourceSlices as kubectl prints them");
+    command
+        ->add_option("--device-memory", options.device_memory,
+                     "memory sizes of the fleet's devices, for example 24Gi,80Gi")
+        ->excludes(fleet);
     command->add_option("--kubernetes-version", options.kubernetes_version,
                         "version of the API server (default 1.36)");
     command->add_flag("--strict", options.strict, "exit with status 3 if there are warnings");
@@ -129,6 +148,27 @@ std::vector<cli::CommandWords> command_words(const CLI::App& program) {
     return all;
 }
 
+bool is_command(const CLI::App& program, std::string_view name) {
+    const auto commands = program.get_subcommands({});
+    return std::ranges::find(commands, name, [](const CLI::App* command) {
+               return command->get_name();
+           }) != commands.end();
+}
+
+int unknown_command(const CLI::App& program, std::string_view name) {
+    constexpr std::size_t longest = 64;
+    name = name.substr(0, longest);
+    const auto commands = program.get_subcommands({});
+    const auto nearest = std::ranges::min_element(commands, {}, [&](const CLI::App* command) {
+        return base::edit_distance(command->get_name(), name);
+    });
+    std::string quoted;
+    base::append_json_string(quoted, name);
+    std::cerr << "drawbridge: unknown command " << quoted << "; did you mean \""
+              << (*nearest)->get_name() << "\"? (drawbridge --help lists all)\n";
+    return 1;
+}
+
 int run(int count, char** arguments) {
     if (count > 1 && std::string(arguments[1]) == "serve") {
         return server::run_serve({arguments + 2, arguments + count});
@@ -155,6 +195,9 @@ int run(int count, char** arguments) {
         program.add_subcommand("completion", "print a script that completes words in a shell");
     completion->add_option("shell", shell, "bash, zsh or fish")->required();
     completion->footer("Example:\n  source <(drawbridge completion bash)");
+    if (count > 1 && arguments[1][0] != '-' && !is_command(program, arguments[1])) {
+        return unknown_command(program, arguments[1]);
+    }
     try {
         program.parse(count, arguments);
     } catch (const CLI::ParseError& error) {

@@ -340,7 +340,7 @@ def test_pod_templates_are_found_in_every_known_kind() -> None:
         ("v1", "ReplicationController", {"template": spec}),
         ("batch/v1", "Job", {"template": spec}),
         ("batch/v1", "CronJob", {"jobTemplate": {"spec": {"template": spec}}}),
-        ("batch.volcano.sh/v1alpha1", "Job", {"tasks": [{"template": spec}]}),
+        ("batch.volcano.sh/v1alpha1", "Job", {"schedulerName": "default-scheduler", "tasks": [{"template": spec}]}),
         ("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Master": {"template": spec}, "Worker": {"template": spec}}}),
         ("kubeflow.org/v1", "MPIJob", {"mpiReplicaSpecs": {"Launcher": {"template": spec}}}),
         ("kubeflow.org/v1", "TFJob", {"tfReplicaSpecs": {"PS": {"template": spec}}}),
@@ -349,7 +349,6 @@ def test_pod_templates_are_found_in_every_known_kind() -> None:
         ("ray.io/v1", "RayService", {"rayClusterConfig": {"workerGroupSpecs": [{"template": spec}]}}),
         ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"leaderWorkerTemplate": {"workerTemplate": spec}}),
         ("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [{"template": {"spec": {"template": spec}}}]}),
-        ("serving.knative.dev/v1", "Service", {"template": spec}),
     ]  # fmt: skip
     objects = [{"apiVersion": version, "kind": kind, "metadata": {"name": kind.lower()}, "spec": spec_of}
                for version, kind, spec_of in kinds]  # fmt: skip
@@ -508,10 +507,25 @@ def test_bad_options_are_failures(arguments: list[str], word: str) -> None:
 
 
 def test_usage_errors_exit_with_one() -> None:
-    for arguments in (["translate"], ["translate", "-f", "-", "-o", "xml"], ["nothing"], [], ["translate", "--what"]):
+    for arguments in (["translate"], ["translate", "-f", "-", "-o", "xml"], ["translate", "-f", "-", "-o", "1"],
+                      ["translate", "-f", "-", "-n", "Bad Name"], ["nothing"], [], ["translate", "--what"],
+                      ["translate", "-f", "-", "--fleet", "f.yaml", "--device-memory", "24Gi"]):  # fmt: skip
         answer = call(*arguments)
         assert (answer.status, answer.bytes) == (1, b""), arguments
         assert answer.errors != ""
+
+
+def test_a_mistyped_command_is_told_the_nearest() -> None:
+    assert 'unknown command "tranlate"; did you mean "translate"?' in call("tranlate", "-f", "-").errors
+    assert "json" in call("translate", "-f", "-", "-o", "xml").errors
+
+
+def test_each_problem_of_the_settings_is_a_line_with_its_file(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("apiVersion: drawbridge.dev/v1\nkind: Settings\ndefaults: {cores: many, memoryMiB: [1]}\n")
+    lines = translate(POD, "--settings", settings).errors.splitlines()
+    assert len(lines) == 2 and all(line.startswith(f"drawbridge: {settings}:") for line in lines), lines
+    assert [line.count("/defaults/") for line in lines] == [1, 1]
 
 
 def test_a_fleet_without_our_driver_is_a_failure(tmp_path: Path) -> None:
