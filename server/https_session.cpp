@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <malloc.h>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@ constexpr std::size_t read_size = 16U << 10U;  // one TLS record
 constexpr std::size_t kept_capacity = 64U << 10U;
 constexpr std::chrono::seconds goodbye_time{1};
 constexpr std::size_t goodbye_bytes = 8U << 20U;
+constexpr std::int64_t worth_a_trim = 2 << 20;
 
 std::string_view view(boost::beast::string_view text) {
     return {text.data(), text.size()};
@@ -45,7 +47,11 @@ public:
         : total_(total), limits_(limits) {}
     BodyShare(const BodyShare&) = delete;
     BodyShare& operator=(const BodyShare&) = delete;
-    ~BodyShare() { total_ -= taken_; }
+    ~BodyShare() {
+        total_ -= taken_;
+        // What a large review needed goes back to the system: the next one may be hours away.
+        if (taken_ > worth_a_trim) malloc_trim(0);
+    }
 
     /// The body has `size` bytes now; false where there is no more room for it.
     [[nodiscard]] bool grow(std::size_t size) {

@@ -18,7 +18,7 @@ struct RequestLimits {
     std::uint32_t head = 16U << 10U;
     std::uint64_t body = 7U << 20U;
     /// Bodies over `small_body` share this much memory; what would go beyond is answered 503.
-    std::int64_t large_bodies = std::int64_t{256} << 20U;
+    std::int64_t large_bodies = std::int64_t{64} << 20U;
     std::int64_t small_body = std::int64_t{64} << 10U;
 };
 
