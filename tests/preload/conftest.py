@@ -1,0 +1,66 @@
+"""What the tests of the preload library share: the library, the stand-in driver, a fresh root and programs run in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+TREE = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(HERE / "record")]
+
+from share import Root, Share  # noqa: E402
+
+BUILD = Path(os.environ.get("DRAWBRIDGE_PRELOAD_BUILD", TREE / "build" / "debug"))
+LIBRARY = BUILD / "lib" / "libdrawbridge.so"
+STANDIN = BUILD / "standin"
+RECORDED = HERE / "recorded" / "580.159-h200"
+CONTEXT = 543162368
+CARD = bytes([0x5D]) + bytes(14) + bytes([1])
+SECONDS = 120  # only a hang reaches it
+
+
+def card(index: int) -> bytes:
+    """UUID of one of the stand-in's cards."""
+    return CARD[:15] + bytes([index + 1])
+
+
+class Bench:
+    """A root of its own, and a world of cards of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = Root(folder / "root", LIBRARY)
+        self.variables = {"DRAWBRIDGE_STANDIN_STATE": str(folder / "world"), "LD_LIBRARY_PATH": str(STANDIN), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def share(self, memory: int, name: str = "claim-0", device: int = 0, **more: object) -> Share:
+        return self.root.share(name, card(device), memory, context=CONTEXT, **more)
+
+    def environment(self, preload: bool = True, **more: str) -> dict[str, str]:
+        return (self.root.environment() if preload else dict(os.environ)) | self.variables | more
+
+    def run(self, command: list[str], preload: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, env=self.environment(preload, **more), capture_output=True, text=True, timeout=SECONDS, check=False)
+
+    def python(self, program: Path | str, *arguments: str, preload: bool = True, **more: str) -> object:
+        """Runs a program that prints JSON in its last line."""
+        command = [sys.executable, str(program), *arguments] if isinstance(program, Path) else [sys.executable, "-c", program, *arguments]
+        done = self.run(command, preload, **more)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture
+def program() -> Callable[[str], list[str]]:
+    return lambda name: [str(TREE / "tests" / "gpu" / "programs.py"), name]

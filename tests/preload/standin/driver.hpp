@@ -1,0 +1,152 @@
+// State of one process of the stand-in driver. Behaviour follows the recording in ../recorded.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace standin {
+
+/// CUresult values used here.
+enum : int {
+    success = 0,
+    invalid_value = 1,
+    out_of_memory = 2,
+    not_initialized = 3,
+    invalid_device = 101,
+    invalid_context = 201,
+    invalid_handle = 400,
+    not_ready = 600,
+    not_supported = 801,
+    context_is_destroyed = 709,
+    capture_implicit = 906,
+};
+
+struct Context {
+    int device;
+    bool primary;
+    std::uint64_t stack = 1024;
+    std::uint64_t limits[8] = {1024, 8650752, 8388608, 2, 2048, 128, 0, 0};
+    // Blocks of 2 MiB from which allocations up to 1 MiB are cut: start -> (offset -> size) of what
+    // is taken.
+    std::map<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> small;
+    bool destroyed = false;  // by a reset; kept, for threads whose current context it is
+};
+
+enum class BlockKind { linear, managed, pool, graph };
+
+struct Block {
+    std::uint64_t bytes;  // as asked for
+    std::uint64_t taken;  // of the card; 0 where it is cut from a larger block
+    BlockKind kind;
+    Context* context;  // linear and managed
+    struct Pool* pool;
+    int device;
+};
+
+struct Array {
+    std::uint64_t taken;
+    std::uint64_t small_at;  // 0, or where it was cut from a block of 2 MiB
+    Context* context;
+};
+
+struct Physical {
+    int device;  // -1: the host's
+    std::uint64_t bytes;
+    std::uint64_t references = 1;
+    std::uint64_t mappings = 0;
+    std::uint64_t exports = 0;
+};
+
+struct Chunk {
+    std::uint64_t bytes;
+    std::map<std::uint64_t, std::uint64_t> cut;  // offset -> size
+};
+
+struct Pool {
+    int device;
+    bool builtin = false;
+    bool destroyed = false;
+    std::uint64_t threshold = 0;
+    std::uint64_t used = 0;
+    std::uint64_t live = 0;
+    std::map<std::uint64_t, Chunk> chunks = {};  // start ->
+    std::vector<std::uint64_t> pending = {};     // freed, not synchronised
+};
+
+struct Graph {
+    struct Node {
+        int type;  // CUgraphNodeType
+        std::uint64_t bytes;
+        std::uint64_t address;
+    };
+    std::vector<Node*> nodes;
+    int device = 0;
+};
+
+struct Executable {
+    std::uint64_t bytes;
+    std::uint64_t mapped = 0;
+    bool frees;
+    bool outstanding = false;
+    int device;
+};
+
+struct Stream {
+    Context* context;
+    Graph* capture = nullptr;
+};
+
+struct Driver {
+    std::recursive_mutex lock;
+    int pid = 0;               // of the process that called cuInit
+    std::vector<int> visible;  // ordinal -> card
+    Context* primary[8] = {};
+    unsigned retained[8] = {};
+    std::set<Context*> contexts;
+    std::map<std::uint64_t, Block> blocks;
+    std::map<void*, Array> arrays;
+    std::map<std::uint64_t, Physical*> handles;
+    std::map<std::uint64_t, std::pair<std::uint64_t, Physical*>>
+        mappings;  // address -> size, memory
+    std::map<std::uint64_t, std::uint64_t> reservations;
+    std::map<Pool*, Pool*> pools;
+    Pool* current_pool[8] = {};
+    std::set<Graph*> graphs;
+    std::set<Executable*> executables;
+    std::uint64_t graph_reserved[8] = {};
+    std::set<Stream*> streams;
+    std::uint64_t next_address = 0x7f2000000000;
+};
+
+Driver& driver();
+std::vector<Context*>& context_stack();
+
+/// Null where the thread has no context.
+Context* current();
+
+/// Address space, aligned to 2 MiB.
+std::uint64_t fresh_address(std::uint64_t bytes);
+
+std::uint64_t rounded(std::uint64_t bytes, std::uint64_t step);
+
+/// Cuts from the context's small blocks; 0 where the card is full.
+std::uint64_t cut_small(Context& context, std::uint64_t bytes);
+void uncut_small(Context& context, std::uint64_t address);
+
+/// Frees what dies with a context.
+void destroy_context(Context* context);
+
+/// Finishes what streams have pending: freed blocks of pools go back.
+void synchronize();
+
+int free_pointer(std::uint64_t pointer, bool waits);
+
+}  // namespace standin
+
+/// Refuses before cuInit, and in a child that was forked after it.
+#define NEEDS_INIT()                               \
+    std::lock_guard guard(standin::driver().lock); \
+    if (standin::driver().pid != static_cast<int>(getpid())) return standin::not_initialized

@@ -1,0 +1,156 @@
+// NVML of the stand-in: memory and processes of the cards, pids as the callers' namespace sees
+// them.
+#include "tests/preload/standin/count.hpp"
+#include "tests/preload/standin/world.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+using namespace standin;
+
+namespace {
+
+int device_of(const void* handle) {
+    return static_cast<int>(reinterpret_cast<std::uintptr_t>(handle) - 0x1000);
+}
+bool known(const void* handle) {
+    return device_of(handle) >= 0 && device_of(handle) < static_cast<int>(world().devices);
+}
+
+struct Memory {
+    std::uint64_t total, free, used;
+};
+struct MemoryV2 {
+    std::uint32_t version;
+    std::uint64_t total, reserved, free, used;
+};
+
+template <class Info>
+int list(const void* handle, std::uint32_t* count, Info* infos) {
+    if (!known(handle) || count == nullptr) return 2;
+    const std::uint32_t room = *count;
+    *count = 0;
+    for (const Holder& one : world().holders) {
+        const std::uint64_t bytes = one.blocks[device_of(handle)] + one.overhead[device_of(handle)];
+        if (one.taken != 1 || bytes == 0) continue;
+        if (infos != nullptr && *count < room) {
+            std::memset(&infos[*count], 0xff, sizeof(Info));
+            infos[*count].pid = one.pid;
+            infos[*count].used = bytes;
+        }
+        ++*count;
+    }
+    return *count <= room ? 0 : 7;
+}
+
+struct V1 {
+    std::uint32_t pid;
+    std::uint64_t used;
+};
+struct V2 {
+    std::uint32_t pid;
+    std::uint64_t used;
+    std::uint32_t gpu_instance, compute_instance;
+};
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() {
+    COUNT_CALL("nvmlInit_v2");
+    return 0;
+}
+
+int nvmlInit() {
+    return nvmlInit_v2();
+}
+int nvmlInitWithFlags(unsigned) {
+    return nvmlInit_v2();
+}
+
+int nvmlShutdown() {
+    COUNT_CALL("nvmlShutdown");
+    return 0;
+}
+
+int nvmlDeviceGetCount_v2(unsigned* count) {
+    COUNT_CALL("nvmlDeviceGetCount_v2");
+    *count = world().devices;
+    return 0;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+    COUNT_CALL("nvmlDeviceGetHandleByIndex_v2");
+    if (index >= world().devices) return 2;
+    *device = reinterpret_cast<void*>(0x1000 + static_cast<std::uintptr_t>(index));
+    return 0;
+}
+
+int nvmlDeviceGetUUID(void* device, char* text, unsigned length) {
+    COUNT_CALL("nvmlDeviceGetUUID");
+    if (!known(device)) return 2;
+    unsigned char uuid[16];
+    uuid_of(device_of(device), uuid);
+    int at = std::snprintf(text, length, "GPU-");
+    for (int i = 0; i < 16; ++i)
+        at += std::snprintf(text + at, length - static_cast<unsigned>(at),
+                            i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+    return 0;
+}
+
+int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
+    COUNT_CALL("nvmlDeviceGetMemoryInfo");
+    if (!known(device)) return 2;
+    const std::uint64_t used = used_on(device_of(device)) + reserved_bytes;
+    const std::uint64_t total = world().bytes[device_of(device)] + reserved_bytes;
+    *memory = {total, total - used, used};
+    return 0;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(void* device, MemoryV2* memory) {
+    COUNT_CALL("nvmlDeviceGetMemoryInfo_v2");
+    if (!known(device)) return 2;
+    const std::uint64_t used = used_on(device_of(device));
+    const std::uint64_t total = world().bytes[device_of(device)] + reserved_bytes;
+    *memory = {memory->version, total, reserved_bytes, total - reserved_bytes - used, used};
+    return 0;
+}
+
+int nvmlDeviceGetComputeRunningProcesses(void* device, unsigned* count, V1* infos) {
+    COUNT_CALL("nvmlDeviceGetComputeRunningProcesses");
+    return list(device, count, infos);
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v2(void* device, unsigned* count, V2* infos) {
+    COUNT_CALL("nvmlDeviceGetComputeRunningProcesses_v2");
+    return list(device, count, infos);
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, V2* infos) {
+    COUNT_CALL("nvmlDeviceGetComputeRunningProcesses_v3");
+    return list(device, count, infos);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void* device, unsigned* count, V2*) {
+    COUNT_CALL("nvmlDeviceGetGraphicsRunningProcesses_v3");
+    if (!known(device)) return 2;
+    *count = 0;
+    return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(void* device, std::uint32_t* rates) {
+    COUNT_CALL("nvmlDeviceGetUtilizationRates");
+    if (!known(device)) return 2;
+    rates[0] = 100;
+    rates[1] = 50;
+    return 0;
+}
+
+int nvmlDeviceSetComputeMode(void* device, unsigned) {
+    COUNT_CALL("nvmlDeviceSetComputeMode");
+    return known(device) ? 0 : 2;
+}
+}

@@ -1,0 +1,401 @@
+// Pools, graph memory and freeing of the stand-in.
+#include "tests/preload/standin/count.hpp"
+#include "tests/preload/standin/driver.hpp"
+#include "tests/preload/standin/world.hpp"
+
+#include <cstring>
+#include <unistd.h>
+
+namespace standin {
+namespace {
+
+int card(int device) {
+    return driver().visible[static_cast<std::size_t>(device)];
+}
+bool known(int device) {
+    return device >= 0 && device < static_cast<int>(driver().visible.size());
+}
+
+std::uint64_t reserved(const Pool& pool) {
+    std::uint64_t sum = 0;
+    for (const auto& [start, chunk] : pool.chunks)
+        sum += chunk.bytes;
+    return sum;
+}
+
+Pool* default_pool(int device) {
+    for (const auto& [pool, same] : driver().pools)
+        if (pool->builtin && pool->device == device) return pool;
+    auto* made = new Pool{device, true};
+    driver().pools[made] = made;
+    if (driver().current_pool[device] == nullptr) driver().current_pool[device] = made;
+    return made;
+}
+
+Pool* current_pool(int device) {
+    default_pool(device);
+    return driver().current_pool[device];
+}
+
+// Gives empty chunks back until no more than `keep` bytes are reserved.
+void trim(Pool& pool, std::uint64_t keep) {
+    for (auto at = pool.chunks.begin(); at != pool.chunks.end();) {
+        const bool goes = at->second.cut.empty() && reserved(pool) >= keep + at->second.bytes;
+        if (goes) give_blocks(card(pool.device), at->second.bytes);
+        at = goes ? pool.chunks.erase(at) : std::next(at);
+    }
+}
+
+std::uint64_t cut(Pool& pool, std::uint64_t bytes) {
+    for (auto& [start, chunk] : pool.chunks) {
+        std::uint64_t at = 0;
+        bool fits = false;
+        for (const auto& [offset, size] : chunk.cut) {
+            fits = offset - at >= bytes;
+            if (fits) break;
+            at = offset + size;
+        }
+        if (!fits && chunk.bytes - at < bytes) continue;
+        chunk.cut[at] = bytes;
+        return start + at;
+    }
+    const std::uint64_t size = rounded(bytes, pool_chunk);
+    if (!take_blocks(card(pool.device), size)) return 0;
+    const std::uint64_t start = fresh_address(size);
+    pool.chunks[start] = {size, {{0, bytes}}};
+    return start;
+}
+
+void uncut(Pool& pool, std::uint64_t address) {
+    auto chunk = pool.chunks.upper_bound(address);
+    if (chunk == pool.chunks.begin()) return;
+    --chunk;
+    chunk->second.cut.erase(address - chunk->first);
+}
+
+void settle(Pool& pool) {
+    for (const std::uint64_t address : pool.pending)
+        uncut(pool, address);
+    pool.pending.clear();
+    trim(pool, pool.destroyed ? 0 : pool.threshold);
+}
+
+int allocate_from(Pool& pool, std::uint64_t* pointer, std::uint64_t bytes) {
+    if (pointer == nullptr) return invalid_value;
+    if (bytes == 0) {
+        *pointer = 0;
+        return success;
+    }
+    if (bytes > std::uint64_t{1} << 45) return out_of_memory;
+    *pointer = cut(pool, rounded(bytes, 512));
+    if (*pointer == 0) return out_of_memory;
+    pool.used += bytes;
+    ++pool.live;
+    driver().blocks[*pointer] = {bytes, 0, BlockKind::pool, nullptr, &pool, pool.device};
+    return success;
+}
+
+Stream* capturing(Stream* stream) {
+    return driver().streams.count(stream) != 0 && stream->capture != nullptr ? stream : nullptr;
+}
+
+int captured_alloc(Stream& stream, std::uint64_t* pointer, std::uint64_t bytes) {
+    *pointer = fresh_address(bytes);
+    stream.capture->nodes.push_back(new Graph::Node{10, bytes, *pointer});
+    stream.capture->device = stream.context->device;
+    return success;
+}
+
+int allocate_on(Stream* stream, Pool* pool, std::uint64_t* pointer, std::uint64_t bytes) {
+    if (Stream* recording = capturing(stream)) return captured_alloc(*recording, pointer, bytes);
+    const bool plain = reinterpret_cast<std::uintptr_t>(stream) <= 2;
+    if (plain && current() == nullptr) return invalid_context;
+    const int device = plain ? current()->device : stream->context->device;
+    return allocate_from(pool == nullptr ? *current_pool(device) : *pool, pointer, bytes);
+}
+
+int make_executable(void** handle, Graph* graph) {
+    std::uint64_t bytes = 0;
+    bool frees = false;
+    for (const auto* node : graph->nodes) {
+        if (node->type == 10) bytes += rounded(node->bytes, large_page);
+        if (node->type == 11) frees = true;
+    }
+    auto* made = new Executable{rounded(bytes, pool_chunk), 0, frees, false, graph->device};
+    driver().executables.insert(made);
+    *handle = made;
+    return success;
+}
+
+int map_memory(Executable& executable) {
+    if (executable.mapped == executable.bytes) return success;
+    if (!take_blocks(card(executable.device), executable.bytes)) return out_of_memory;
+    executable.mapped = executable.bytes;
+    driver().graph_reserved[executable.device] += executable.bytes;
+    return success;
+}
+
+int launch(Executable* executable) {
+    if (driver().executables.count(executable) == 0) return invalid_handle;
+    if (executable->outstanding) return invalid_value;
+    const int status = map_memory(*executable);
+    if (status == success) executable->outstanding = executable->bytes != 0 && !executable->frees;
+    return status;
+}
+
+}  // namespace
+
+void synchronize() {
+    for (const auto& [pool, same] : driver().pools)
+        settle(*pool);
+}
+
+int free_pointer(std::uint64_t pointer, bool waits) {
+    if (pointer == 0) return success;
+    const auto at = driver().blocks.find(pointer);
+    if (at == driver().blocks.end()) {
+        for (Executable* one : driver().executables)
+            if (one->outstanding) {
+                one->outstanding = false;
+                return success;
+            }
+        return invalid_value;
+    }
+    const Block block = at->second;
+    if (!waits && block.kind == BlockKind::managed) return not_supported;
+    driver().blocks.erase(at);
+    if (block.kind == BlockKind::pool) {
+        block.pool->used -= block.bytes;
+        --block.pool->live;
+        block.pool->pending.push_back(pointer);
+        if (waits || block.pool->destroyed) synchronize();
+    } else if (block.taken == 0) {
+        uncut_small(*block.context, pointer);
+    } else {
+        give_blocks(card(block.device), block.taken);
+    }
+    return success;
+}
+
+}  // namespace standin
+
+using namespace standin;
+
+extern "C" {
+
+int cuDeviceGetDefaultMemPool(Pool** pool, int device) {
+    COUNT_CALL("cuDeviceGetDefaultMemPool");
+    NEEDS_INIT();
+    if (!known(device)) return invalid_device;
+    *pool = default_pool(device);
+    return success;
+}
+
+int cuDeviceGetMemPool(Pool** pool, int device) {
+    COUNT_CALL("cuDeviceGetMemPool");
+    NEEDS_INIT();
+    if (!known(device)) return invalid_device;
+    *pool = current_pool(device);
+    return success;
+}
+
+int cuDeviceSetMemPool(int device, Pool* pool) {
+    COUNT_CALL("cuDeviceSetMemPool");
+    NEEDS_INIT();
+    if (!known(device) || driver().pools.count(pool) == 0) return invalid_value;
+    driver().current_pool[device] = pool;
+    return success;
+}
+
+int cuMemPoolCreate(Pool** pool, const std::uint32_t* properties) {
+    COUNT_CALL("cuMemPoolCreate");
+    NEEDS_INIT();
+    if (pool == nullptr || properties == nullptr || properties[0] != 1) return invalid_value;
+    const int device = static_cast<int>(properties[3]);
+    if (properties[2] != 1 || !known(device)) return invalid_device;
+    *pool = new Pool{device};
+    driver().pools[*pool] = *pool;
+    return success;
+}
+
+int cuMemPoolDestroy(Pool* pool) {
+    COUNT_CALL("cuMemPoolDestroy");
+    NEEDS_INIT();
+    if (driver().pools.count(pool) == 0 || pool->builtin || pool->destroyed) return invalid_value;
+    pool->destroyed = true;
+    if (driver().current_pool[pool->device] == pool)
+        driver().current_pool[pool->device] = default_pool(pool->device);
+    settle(*pool);
+    return success;
+}
+
+int cuMemPoolGetAttribute(Pool* pool, int attribute, std::uint64_t* value) {
+    COUNT_CALL("cuMemPoolGetAttribute");
+    NEEDS_INIT();
+    if (driver().pools.count(pool) == 0 || pool->destroyed) return invalid_value;
+    *value = attribute == 4   ? pool->threshold
+             : attribute == 5 ? reserved(*pool)
+             : attribute == 7 ? pool->used
+                              : 0;
+    return success;
+}
+
+int cuMemPoolSetAttribute(Pool* pool, int attribute, const std::uint64_t* value) {
+    COUNT_CALL("cuMemPoolSetAttribute");
+    NEEDS_INIT();
+    if (driver().pools.count(pool) == 0 || pool->destroyed) return invalid_value;
+    if (attribute == 4) pool->threshold = *value;
+    return success;
+}
+
+int cuMemPoolTrimTo(Pool* pool, std::uint64_t keep) {
+    COUNT_CALL("cuMemPoolTrimTo");
+    NEEDS_INIT();
+    if (driver().pools.count(pool) == 0 || pool->destroyed) return invalid_value;
+    for (const std::uint64_t address : pool->pending)
+        uncut(*pool, address);
+    pool->pending.clear();
+    trim(*pool, keep);
+    return success;
+}
+
+int cuMemAllocAsync(std::uint64_t* pointer, std::uint64_t bytes, Stream* stream) {
+    COUNT_CALL("cuMemAllocAsync");
+    NEEDS_INIT();
+    return allocate_on(stream, nullptr, pointer, bytes);
+}
+
+int cuMemAllocAsync_ptsz(std::uint64_t* pointer, std::uint64_t bytes, Stream* stream) {
+    COUNT_CALL("cuMemAllocAsync_ptsz");
+    NEEDS_INIT();
+    return allocate_on(stream, nullptr, pointer, bytes);
+}
+
+int cuMemAllocFromPoolAsync(std::uint64_t* pointer, std::uint64_t bytes, Pool* pool,
+                            Stream* stream) {
+    COUNT_CALL("cuMemAllocFromPoolAsync");
+    NEEDS_INIT();
+    if (driver().pools.count(pool) == 0 || pool->destroyed) return invalid_value;
+    return allocate_on(stream, pool, pointer, bytes);
+}
+
+int cuMemFreeAsync(std::uint64_t pointer, Stream* stream) {
+    COUNT_CALL("cuMemFreeAsync");
+    NEEDS_INIT();
+    if (Stream* recording = capturing(stream)) {
+        recording->capture->nodes.push_back(new Graph::Node{11, 0, pointer});
+        return success;
+    }
+    return free_pointer(pointer, false);
+}
+
+int cuMemFreeAsync_ptsz(std::uint64_t pointer, Stream* stream) {
+    COUNT_CALL("cuMemFreeAsync_ptsz");
+    return cuMemFreeAsync(pointer, stream);
+}
+
+int cuStreamIsCapturing(Stream* stream, int* state) {
+    COUNT_CALL("cuStreamIsCapturing");
+    NEEDS_INIT();
+    *state = capturing(stream) != nullptr;
+    return success;
+}
+
+int cuStreamBeginCapture_v2(Stream* stream, int) {
+    COUNT_CALL("cuStreamBeginCapture_v2");
+    NEEDS_INIT();
+    if (driver().streams.count(stream) == 0) return invalid_handle;
+    stream->capture = new Graph;
+    driver().graphs.insert(stream->capture);
+    return success;
+}
+
+int cuStreamEndCapture(Stream* stream, Graph** graph) {
+    COUNT_CALL("cuStreamEndCapture");
+    NEEDS_INIT();
+    if (capturing(stream) == nullptr) return invalid_value;
+    *graph = stream->capture;
+    stream->capture = nullptr;
+    return success;
+}
+
+int cuGraphGetNodes(Graph* graph, void** nodes, std::uint64_t* count) {
+    COUNT_CALL("cuGraphGetNodes");
+    NEEDS_INIT();
+    if (driver().graphs.count(graph) == 0) return invalid_value;
+    for (std::size_t at = 0; nodes != nullptr && at < graph->nodes.size() && at < *count; ++at)
+        nodes[at] = graph->nodes[at];
+    *count = graph->nodes.size();
+    return success;
+}
+
+int cuGraphNodeGetType(Graph::Node* node, int* type) {
+    COUNT_CALL("cuGraphNodeGetType");
+    *type = node->type;
+    return success;
+}
+
+int cuGraphMemAllocNodeGetParams(Graph::Node* node, std::uint64_t* words) {
+    COUNT_CALL("cuGraphMemAllocNodeGetParams");
+    std::memset(words, 0, 120);
+    const std::uint32_t head[4] = {1, 0, 1, 0};
+    std::memcpy(words, head, sizeof head);
+    words[13] = node->bytes;
+    words[14] = node->address;
+    return success;
+}
+
+int cuGraphInstantiateWithFlags(void** executable, Graph* graph, std::uint64_t) {
+    COUNT_CALL("cuGraphInstantiateWithFlags");
+    NEEDS_INIT();
+    return driver().graphs.count(graph) == 0 ? invalid_value : make_executable(executable, graph);
+}
+
+int cuGraphLaunch(Executable* executable, Stream*) {
+    COUNT_CALL("cuGraphLaunch");
+    NEEDS_INIT();
+    return launch(executable);
+}
+
+int cuGraphLaunch_ptsz(Executable* executable, Stream*) {
+    COUNT_CALL("cuGraphLaunch_ptsz");
+    NEEDS_INIT();
+    return launch(executable);
+}
+
+int cuGraphUpload(Executable* executable, Stream*) {
+    COUNT_CALL("cuGraphUpload");
+    NEEDS_INIT();
+    return driver().executables.count(executable) == 0 ? invalid_handle : map_memory(*executable);
+}
+
+int cuGraphExecDestroy(Executable* executable) {
+    COUNT_CALL("cuGraphExecDestroy");
+    NEEDS_INIT();
+    if (driver().executables.count(executable) == 0) return invalid_value;
+    executable->outstanding = false;
+    executable->bytes = 0;  // its memory stays until it is trimmed
+    return success;
+}
+
+int cuDeviceGraphMemTrim(int device) {
+    COUNT_CALL("cuDeviceGraphMemTrim");
+    NEEDS_INIT();
+    if (!known(device)) return invalid_device;
+    for (Executable* one : driver().executables) {
+        if (one->device != device || one->outstanding) continue;
+        give_blocks(card(device), one->mapped);
+        driver().graph_reserved[device] -= one->mapped;
+        one->mapped = 0;
+    }
+    return success;
+}
+
+int cuDeviceGetGraphMemAttribute(int device, int attribute, std::uint64_t* value) {
+    COUNT_CALL("cuDeviceGetGraphMemAttribute");
+    NEEDS_INIT();
+    if (!known(device)) return invalid_device;
+    *value = attribute == 0 || attribute == 2 ? driver().graph_reserved[device] : 0;
+    return success;
+}
+}

@@ -1,0 +1,165 @@
+#include "tests/preload/standin/world.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <mutex>
+#include <signal.h>
+#include <string>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace standin {
+namespace {
+
+World* shared;
+Holder* own;
+std::mutex mapping;
+
+std::uint64_t number(const char* variable, std::uint64_t otherwise) {
+    const char* text = std::getenv(variable);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
+std::atomic_ref<std::uint64_t> at(std::uint64_t& word) {
+    return std::atomic_ref(word);
+}
+
+std::uint64_t start_time_of(std::uint32_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    const auto end = text.rfind(')');
+    if (end == std::string::npos) return 0;
+    std::size_t place = end;
+    for (int field = 2; field < 22; ++field)
+        place = text.find(' ', place + 1);
+    return std::strtoull(text.c_str() + place, nullptr, 10);
+}
+
+World* map_world() {
+    const char* path = std::getenv("DRAWBRIDGE_STANDIN_STATE");
+    int file = path == nullptr ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file >= 0 && (flock(file, LOCK_EX) != 0 || ftruncate(file, sizeof(World)) != 0))
+        std::abort();
+    void* place = mmap(nullptr, sizeof(World), PROT_READ | PROT_WRITE,
+                       file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, file, 0);
+    if (place == MAP_FAILED) std::abort();
+    auto* made = static_cast<World*>(place);
+    if (made->devices == 0) {
+        for (auto& bytes : made->bytes)
+            bytes = number("DRAWBRIDGE_STANDIN_BYTES", device_bytes);
+        made->devices = static_cast<std::uint32_t>(number("DRAWBRIDGE_STANDIN_DEVICES", 1));
+    }
+    // The mapping keeps the open file, and with it the lock.
+    if (file >= 0 && (flock(file, LOCK_UN) != 0 || close(file) != 0)) std::abort();
+    return made;
+}
+
+void sweep() {
+    for (Holder& one : world().holders) {
+        if (std::atomic_ref(one.taken).load() != 1 || start_time_of(one.pid) == one.start_time)
+            continue;
+        std::memset(one.blocks, 0, sizeof one.blocks);
+        std::memset(one.overhead, 0, sizeof one.overhead);
+        std::memset(one.contexts, 0, sizeof one.contexts);
+        std::atomic_ref(one.taken).store(0);
+    }
+}
+
+Holder* enter() {
+    sweep();
+    for (std::uint32_t place = 0; place < std::size(world().holders); ++place) {
+        Holder& one = world().holders[place];
+        std::uint32_t free = 0;
+        if (!std::atomic_ref(one.taken).compare_exchange_strong(free, 2)) continue;
+        one.pid = static_cast<std::uint32_t>(getpid());
+        one.start_time = start_time_of(one.pid);
+        std::atomic_ref high(world().high_water);
+        for (std::uint32_t seen = high;
+             seen <= place && !high.compare_exchange_weak(seen, place + 1);) {
+        }
+        std::atomic_ref(one.taken).store(1);
+        return &one;
+    }
+    std::abort();
+}
+
+std::uint64_t sum(int device, std::uint64_t (Holder::*part)[max_devices]) {
+    std::uint64_t total = 0;
+    const std::uint32_t count = std::atomic_ref(world().high_water).load();
+    for (std::uint32_t place = 0; place < count; ++place)
+        total += at((world().holders[place].*part)[device]).load();
+    return total;
+}
+
+void raise_peak(int device) {
+    const std::uint64_t now = sum(device, &Holder::blocks);
+    std::uint64_t before = at(world().peak[device]).load();
+    while (before < now && !at(world().peak[device]).compare_exchange_weak(before, now)) {
+    }
+}
+
+bool take(int device, std::uint64_t bytes, std::uint64_t (Holder::*part)[max_devices]) {
+    if (bytes > std::uint64_t{1} << 50) return false;
+    for (int tries = 0; tries < 2; ++tries) {
+        at((holder().*part)[device]).fetch_add(bytes);
+        if (used_on(device) <= world().bytes[device]) return true;
+        at((holder().*part)[device]).fetch_sub(bytes);
+        sweep();
+    }
+    return false;
+}
+
+}  // namespace
+
+World& world() {
+    const std::lock_guard guard(mapping);
+    if (shared == nullptr) shared = map_world();
+    return *shared;
+}
+
+Holder& holder() {
+    if (own == nullptr || own->pid != static_cast<std::uint32_t>(getpid())) own = enter();
+    return *own;
+}
+
+bool take_blocks(int device, std::uint64_t bytes) {
+    if (!take(device, bytes, &Holder::blocks)) return false;
+    raise_peak(device);
+    return true;
+}
+
+void give_blocks(int device, std::uint64_t bytes) {
+    at(holder().blocks[device]).fetch_sub(bytes);
+}
+bool take_overhead(int device, std::uint64_t bytes) {
+    return take(device, bytes, &Holder::overhead);
+}
+void give_overhead(int device, std::uint64_t bytes) {
+    at(holder().overhead[device]).fetch_sub(bytes);
+}
+
+void count_context(int device, int change) {
+    at(holder().contexts[device]).fetch_add(static_cast<std::uint64_t>(std::int64_t{change}));
+}
+
+std::uint64_t used_on(int device) {
+    const std::uint64_t overhead = sum(device, &Holder::overhead);
+    const std::uint64_t hidden = sum(device, &Holder::contexts) * hidden_bytes;
+    bool anybody = false;
+    const std::uint32_t count = std::atomic_ref(world().high_water).load();
+    for (std::uint32_t place = 0; place < count; ++place)
+        anybody = anybody || std::atomic_ref(world().holders[place].taken).load() == 1;
+    return sum(device, &Holder::blocks) + overhead + hidden + (anybody ? idle_bytes : 0);
+}
+
+void uuid_of(int device, unsigned char (&uuid)[16]) {
+    std::memset(uuid, 0, sizeof uuid);
+    uuid[0] = 0x5d;
+    uuid[15] = static_cast<unsigned char>(device + 1);
+}
+
+}  // namespace standin
