@@ -17,7 +17,7 @@ from bed.api import Api
 from bed.daemons import Daemon, Release
 from bed.node import Node
 from bed.place import API_ADDRESS, API_PORT, Place
-from bed.space import Failed, Space, changing, wait_for
+from bed.space import PATIENCE, Failed, NotUp, Space, changing, wait_for
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class Cluster:
                 os.close(life)
 
     def down(self) -> None:
-        with changing(self.place):
+        """Ends the cluster; an `up` that is at work on it fails by that."""
+        self.space.end()
+        with changing(self.place, PATIENCE):
             self.space.end()
 
     def release(self, wish: Wish | None = None) -> Release:
@@ -69,6 +71,8 @@ class Cluster:
 
     def wish(self) -> Wish:
         """What the cluster that is there was made with."""
+        if not self.place.facts.exists():
+            raise NotUp(f"cluster {self.place.name} is not up")
         known = json.loads(self.place.facts.read_text(encoding="utf-8"))
         return Wish(**{key: tuple(value) if isinstance(value, list) else value for key, value in known.items()})
 

@@ -131,7 +131,7 @@ def kubeconfig(authority: Authority, file: Path, identity: Identity, server: str
     """A kubeconfig with everything inside, made where it is missing."""
     if file.exists():
         return file
-    certificate, key = authority.issue(f"client-{file.stem}", identity)
+    certificate, key = authority.issue("client-" + identity.name.replace(":", "-"), identity)
     user = {"client-certificate-data": encoded(certificate), "client-key-data": encoded(key)}
     return write_kubeconfig(authority, file, user, server)
 

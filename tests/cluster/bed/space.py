@@ -200,12 +200,22 @@ def wait_for(condition, what: str, seconds: float = PATIENCE, between: float = 0
 
 
 @contextlib.contextmanager
-def changing(place: Place) -> Iterator[None]:
-    """Lets one process at a time change a cluster; the lock is gone when its holder is."""
+def changing(place: Place, seconds: float = 0.0) -> Iterator[None]:
+    """Lets one process at a time change a cluster, waiting for another; the lock is gone when its holder is."""
     lock = socket.socket(socket.AF_UNIX)
-    try:
-        lock.bind(place.lock)
-    except OSError:
-        raise Failed(f"another `cluster up` or `cluster down` of {place.name} is at work") from None
+
+    def taken() -> bool:
+        try:
+            lock.bind(place.lock)
+        except OSError:
+            return False
+        return True
+
+    if not taken():
+        try:
+            wait_for(taken, "the lock", seconds)
+        except Failed:
+            text = f"another `cluster up` or `cluster down` of {place.name} is at work"
+            raise Failed(text) from None
     with lock:
         yield
