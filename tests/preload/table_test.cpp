@@ -1,0 +1,74 @@
+#include "preload/table.hpp"
+
+#include "preload/vmm.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+
+using namespace preload;
+
+TEST_CASE("a table holds what a map holds, over random changes") {
+    auto table = std::make_unique<Table>();
+    std::map<std::uint64_t, std::uint64_t> model;
+    std::mt19937_64 random(7);
+    for (int step = 0; step < 200000; ++step) {
+        const std::uint64_t key = (random() % 5000 + 1) * 512;
+        Record record;
+        if (random() % 3 != 0) {
+            CHECK(table->insert({key, random() % 1000, 0, 0, Kind::linear}));
+            CHECK(table->find(key, record));
+            model[key] = record.bytes;
+        } else {
+            const bool had = model.count(key) != 0;
+            REQUIRE(table->take(key, record) == had);
+            if (had) REQUIRE(record.bytes == model[key]);
+            model.erase(key);
+        }
+    }
+    for (const auto& [key, bytes] : model) {
+        Record record;
+        REQUIRE(table->find(key, record));
+        REQUIRE(record.bytes == bytes);
+    }
+    table->forget();
+}
+
+TEST_CASE("removing by choice takes all that match and nothing else") {
+    auto table = std::make_unique<Table>();
+    for (std::uint64_t key = 1; key <= 10000; ++key)
+        table->insert({key * 512, 1, key % 3, 0, Kind::linear});
+    std::map<std::uint64_t, int> removed;
+    table->remove_if([&](const Record& record) {
+        if (record.owner == 1) ++removed[record.key];
+        return record.owner == 1;
+    });
+    CHECK(removed.size() == 3334);
+    Record record;
+    for (std::uint64_t key = 1; key <= 10000; ++key)
+        REQUIRE(table->find(key * 512, record) == (key % 3 != 1));
+    table->forget();
+}
+
+TEST_CASE("key zero is no key") {
+    auto table = std::make_unique<Table>();
+    Record record;
+    CHECK(table->insert({}));
+    CHECK_FALSE(table->find(0, record));
+}
+
+TEST_CASE("one unmap takes the mappings that begin in its range, in any order of making") {
+    MappingList list;
+    for (const std::uint64_t at : {50, 10, 30, 20, 40})
+        CHECK(list.add({at, 10, at * 100}));
+    std::uint64_t sum = 0;
+    list.remove(20, 20, [&](const Mapping& mapping) { sum += mapping.handle; });
+    CHECK(sum == 5000);
+    CHECK(list.size() == 3);
+    list.remove(0, 100, [&](const Mapping& mapping) { sum += mapping.handle; });
+    CHECK(sum == 15000);
+    CHECK(list.size() == 0);
+    list.forget();
+}
