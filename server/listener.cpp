@@ -1,7 +1,7 @@
 #include "server/listener.hpp"
 
 #include "base/log.hpp"
-#include "server/open_port.hpp"
+#include "http/open_port.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -64,7 +64,7 @@ Listener::~Listener() {
 }
 
 base::Result<void> Listener::listen(const asio::ip::tcp::endpoint& endpoint) {
-    if (auto opened = open_port(acceptor_, endpoint); !opened) return opened;
+    if (auto opened = http::open_port(acceptor_, endpoint); !opened) return opened;
     port_ = acceptor_.local_endpoint().port();
     return {};
 }

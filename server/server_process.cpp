@@ -135,7 +135,11 @@ base::Result<void> ServerProcess::connect_cluster() {
 }
 
 base::Result<void> ServerProcess::open_ports() {
-    admin_ = std::make_unique<AdminServer>(operator_parts());
+    admin_ = std::make_unique<http::OperatorServer>(
+        [parts = operator_parts()](std::string_view method, std::string_view target,
+                                   std::string_view body) {
+            return answer_operator(parts, method, target, body);
+        });
     auto done = admin_->start(endpoint_of(options_.operator_listen));
     if (!done) return done;
     session_parts_ = std::make_unique<SessionParts>(*endpoint_, metrics_, options_.times);

@@ -1,12 +1,13 @@
 #pragma once
 // The webhook as a whole: puts its parts together, starts them in order, and ends them in order.
 
-#include "server/admin_server.hpp"
+#include "http/operator_server.hpp"
 #include "server/cert_keeper.hpp"
 #include "server/cluster_holder.hpp"
 #include "server/drain.hpp"
 #include "server/kubernetes_backend.hpp"
 #include "server/listener.hpp"
+#include "server/operator_routes.hpp"
 #include "server/options.hpp"
 #include "server/settings_watch.hpp"
 #include "server/template_store_memory.hpp"
@@ -70,7 +71,7 @@ private:
     std::unique_ptr<MutateEndpoint> endpoint_;
     std::unique_ptr<SessionParts> session_parts_;
     std::unique_ptr<Listener> listener_;
-    std::unique_ptr<AdminServer> admin_;
+    std::unique_ptr<http::OperatorServer> admin_;
 
     boost::asio::io_context io_{1};
     boost::asio::signal_set signals_{io_};

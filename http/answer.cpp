@@ -1,4 +1,4 @@
-#include "server/http_answer.hpp"
+#include "http/answer.hpp"
 
 #include "base/json.hpp"
 
@@ -6,7 +6,7 @@
 
 #include <iterator>
 
-namespace drawbridge::server {
+namespace drawbridge::http {
 namespace {
 
 /// What an answer of ours can be: its phrase in HTTP and its reason in Kubernetes' `Status`.
@@ -82,4 +82,4 @@ HttpAnswer failure(const base::Error& error, std::string_view doing) {
     return failure(status_of(error.kind), fmt::format("{}: {}{}", doing, place, error.message));
 }
 
-}  // namespace drawbridge::server
+}  // namespace drawbridge::http

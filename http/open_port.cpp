@@ -1,8 +1,8 @@
-#include "server/open_port.hpp"
+#include "http/open_port.hpp"
 
 #include <sstream>
 
-namespace drawbridge::server {
+namespace drawbridge::http {
 
 base::Result<void> open_port(boost::asio::ip::tcp::acceptor& acceptor,
                              const boost::asio::ip::tcp::endpoint& endpoint) {
@@ -18,4 +18,4 @@ base::Result<void> open_port(boost::asio::ip::tcp::acceptor& acceptor,
                       address.str());
 }
 
-}  // namespace drawbridge::server
+}  // namespace drawbridge::http

@@ -1,7 +1,7 @@
-#include "server/admin_server.hpp"
+#include "http/operator_server.hpp"
 
 #include "base/log.hpp"
-#include "server/open_port.hpp"
+#include "http/open_port.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -18,12 +18,11 @@
 #include <string>
 #include <utility>
 
-namespace drawbridge::server {
+namespace drawbridge::http {
 namespace {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
-namespace http = beast::http;
 using boost::system::error_code;
 
 constexpr std::size_t max_open = 128;
@@ -47,14 +46,14 @@ void log_failure(const std::exception_ptr& failure) {
 
 }  // namespace
 
-AdminServer::AdminServer(OperatorParts parts) : parts_(std::move(parts)) {}
+OperatorServer::OperatorServer(Handler handler) : handler_(std::move(handler)) {}
 
-AdminServer::~AdminServer() {
+OperatorServer::~OperatorServer() {
     io_.stop();
     if (thread_.joinable()) thread_.join();
 }
 
-base::Result<void> AdminServer::start(const asio::ip::tcp::endpoint& endpoint) {
+base::Result<void> OperatorServer::start(const asio::ip::tcp::endpoint& endpoint) {
     if (auto opened = open_port(acceptor_, endpoint); !opened) return opened;
     port_ = acceptor_.local_endpoint().port();
     asio::co_spawn(io_, accept_all(), log_failure);
@@ -62,7 +61,7 @@ base::Result<void> AdminServer::start(const asio::ip::tcp::endpoint& endpoint) {
     return {};
 }
 
-asio::awaitable<void> AdminServer::accept_all() {
+asio::awaitable<void> OperatorServer::accept_all() {
     for (;;) {
         error_code error;
         auto socket =
@@ -83,25 +82,25 @@ asio::awaitable<void> AdminServer::accept_all() {
     }
 }
 
-asio::awaitable<void> AdminServer::serve(asio::ip::tcp::socket socket) {
+asio::awaitable<void> OperatorServer::serve(asio::ip::tcp::socket socket) {
     beast::tcp_stream stream(std::move(socket));
     beast::flat_buffer buffer;
     std::string out;
     for (bool keep = true; keep;) {
-        http::request_parser<http::string_body> parser;
+        beast::http::request_parser<beast::http::string_body> parser;
         parser.header_limit(max_head);
         parser.body_limit(max_body);
         error_code error;
         stream.expires_after(idle_time);
-        co_await http::async_read(stream, buffer, parser,
-                                  asio::redirect_error(asio::use_awaitable, error));
+        co_await beast::http::async_read(stream, buffer, parser,
+                                         asio::redirect_error(asio::use_awaitable, error));
         if (error) co_return;
         const auto& request = parser.get();
         keep = request.keep_alive();
-        const HttpAnswer answer = answer_operator(parts_, view(request.method_string()),
-                                                  view(request.target()), request.body());
+        const HttpAnswer answer =
+            handler_(view(request.method_string()), view(request.target()), request.body());
         out.clear();
-        append_http(out, answer, !keep, request.method() != http::verb::head);
+        append_http(out, answer, !keep, request.method() != beast::http::verb::head);
         stream.expires_after(write_time);
         co_await asio::async_write(stream, asio::buffer(out),
                                    asio::redirect_error(asio::use_awaitable, error));
@@ -111,4 +110,4 @@ asio::awaitable<void> AdminServer::serve(asio::ip::tcp::socket socket) {
     stream.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
 }
 
-}  // namespace drawbridge::server
+}  // namespace drawbridge::http

@@ -5,10 +5,10 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
-namespace drawbridge::server {
+namespace drawbridge::http {
 
 /// Binds and listens; an error names the address.
 [[nodiscard]] base::Result<void> open_port(boost::asio::ip::tcp::acceptor& acceptor,
                                            const boost::asio::ip::tcp::endpoint& endpoint);
 
-}  // namespace drawbridge::server
+}  // namespace drawbridge::http
