@@ -1,5 +1,5 @@
-// How much memory an array takes. Pure.
 #pragma once
+// How much memory an array takes. Pure.
 
 #include <stdint.h>
 

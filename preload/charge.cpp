@@ -82,7 +82,7 @@ bool charge_slowly(Share& share, uint64_t bytes) {
     return granted;
 }
 
-bool charge_share(Share& share, uint64_t bytes) {
+bool charge_at_once(Share& share, uint64_t bytes) {
     refresh_limits(share);
     take_measured_overhead(share);
     drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];
@@ -90,6 +90,14 @@ bool charge_share(Share& share, uint64_t bytes) {
     if (__atomic_load_n(&share.view.ledger->arbiter, __ATOMIC_SEQ_CST) == 0 &&
         ledger::try_charge(share.view, effective_limit(share), bytes))
         return true;
+    ledger::add(slot.in_flight, static_cast<uint64_t>(-1));
+    return false;
+}
+
+bool charge_share(Share& share, uint64_t bytes) {
+    if (charge_at_once(share, bytes)) return true;
+    drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];
+    ledger::add(slot.in_flight, 1);
     if (charge_slowly(share, bytes)) return true;
     ledger::add(slot.in_flight, static_cast<uint64_t>(-1));
     ledger::add(slot.denied, 1);
@@ -118,16 +126,25 @@ const ledger::Limits& limits_of(int share) {
     return process.shares[share].cached;
 }
 
-bool reserve(int device, uint64_t bytes, Reservation& made) {
+template <class Charge>
+bool reserve_by(int device, uint64_t bytes, Reservation& made, Charge charge) {
     made = {};
     int share = enforcing() ? share_of_device(device) : -1;
     if (share < 0) return true;
     for (; share >= 0; share = process.shares[share].next) {
-        if (!charge_share(process.shares[share], bytes)) continue;
+        if (!charge(process.shares[share], bytes)) continue;
         made = {share, bytes};
         return true;
     }
     return false;
+}
+
+bool reserve(int device, uint64_t bytes, Reservation& made) {
+    return reserve_by(device, bytes, made, charge_share);
+}
+
+bool reserve_at_once(int device, uint64_t bytes, Reservation& made) {
+    return reserve_by(device, bytes, made, charge_at_once);
 }
 
 void cancel(const Reservation& made) {

@@ -1,6 +1,6 @@
+#pragma once
 // Charging memory to shares: reserve before the driver is called, settle after. The fast path takes
 // no lock and asks no kernel; a refusal is decided slowly and surely.
-#pragma once
 
 #include "preload/process.hpp"
 #include "preload/table.hpp"
@@ -20,6 +20,8 @@ extern Table blocks;
 
 /// Sets bytes aside on a device's share. False: over the limit.
 bool reserve(int device, uint64_t bytes, Reservation& made);
+/// The same without the slow way: false may mean that a closer look would find room.
+bool reserve_at_once(int device, uint64_t bytes, Reservation& made);
 
 /// Charges without asking, for what is not refused (contexts). Overhead, see `add_overhead`.
 void add_overhead(int share, uint64_t bytes);

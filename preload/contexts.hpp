@@ -1,4 +1,5 @@
 #pragma once
+// Resetting of contexts after a fork.
 
 namespace preload {
 

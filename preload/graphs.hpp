@@ -1,6 +1,6 @@
+#pragma once
 // Memory of graphs: allocation nodes, whose memory the driver maps at the launch and keeps until it
 // is trimmed.
-#pragma once
 
 namespace preload {
 

@@ -1,3 +1,4 @@
+#pragma once
 // The memory account of one share: who uses how much, and may somebody have more. Pure: works on
 // the two mapped files (abi.h), asks no clock, kernel or driver.
 //
@@ -5,7 +6,6 @@
 // first and looks at the sum then, so of two that race the later one in the total order sees the
 // other, and what is granted never exceeds the limit. No sum is stored anywhere: a process that
 // dies at any instruction leaves a word that is at most too high.
-#pragma once
 
 #include "preload/abi.h"
 

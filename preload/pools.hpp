@@ -1,5 +1,5 @@
-// Memory pools of the driver: charged by what they reserve, not by what is cut from them.
 #pragma once
+// Memory pools of the driver: charged by what they reserve, not by what is cut from them.
 
 #include "preload/charge.hpp"
 

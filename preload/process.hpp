@@ -1,6 +1,6 @@
+#pragma once
 // What this process knows: its shares, which device belongs to which, and whether anything is to be
 // enforced at all.
-#pragma once
 
 #include "preload/share_files.hpp"
 #include "preload/status.hpp"

@@ -1,8 +1,8 @@
+#pragma once
 // The C library's own dlopen, dlsym and dlvsym, found in its symbol table.
 //
 // The library exports dlsym and dlvsym, so a reference to them by name would come back to itself;
 // and up to glibc 2.33 they live in libdl, which a process without CUDA must not be made to load.
-#pragma once
 
 namespace preload {
 

@@ -1,6 +1,6 @@
+#pragma once
 // Finds the real functions behind the wrapped names, without loading a driver before somebody asks
 // for one.
-#pragma once
 
 #include "preload/entry_points.hpp"
 #include "preload/status.hpp"

@@ -1,6 +1,6 @@
+#pragma once
 // The share's two files: finding, checking and mapping them, and the slot that a process holds in
 // the ledger.
-#pragma once
 
 #include "preload/ledger.hpp"
 

@@ -1,5 +1,5 @@
-// Resetting what a forked child must not keep.
 #pragma once
+// Resetting what a forked child must not keep.
 
 namespace preload {
 

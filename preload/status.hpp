@@ -1,6 +1,6 @@
+#pragma once
 // Numbers of the CUDA driver and NVML interfaces that the library speaks of; values from their
 // public headers.
-#pragma once
 
 #include <stdint.h>
 

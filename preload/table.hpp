@@ -1,7 +1,7 @@
+#pragma once
 // What this process holds: address or handle -> bytes, share and kind. Split into parts with a lock
 // each, so that threads seldom meet; a look-up costs the same with ten and with a million entries.
 // Memory comes from the kernel in pages, never from malloc, which a program may have replaced.
-#pragma once
 
 #include "preload/os.hpp"
 

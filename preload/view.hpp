@@ -1,5 +1,5 @@
-// What programs are shown of a share.
 #pragma once
+// What programs are shown of a share.
 
 #include "preload/process.hpp"
 

@@ -1,5 +1,5 @@
-// The mappings of this process in order of address, so that one unmap call may cover several.
 #pragma once
+// The mappings of this process in order of address, so that one unmap call may cover several.
 
 #include "preload/os.hpp"
 

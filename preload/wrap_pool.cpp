@@ -88,7 +88,8 @@ template <class Call, class Undo>
 int allocate_within(int at, int device, uint64_t bytes, Call call, Undo undo) {
     const int share = pools[at].share;
     Reservation made;
-    if (!has_room(pools[at].handle, bytes) && !reserve(device, chunks(bytes), made))
+    if (!reserve_at_once(device, chunks(bytes), made) && !has_room(pools[at].handle, bytes) &&
+        !reserve(device, chunks(bytes), made))
         return cuda_out_of_memory;
     int tries = 0;
     int status = call();

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "logs"
 CHECK_PYTHON = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drawbridge-check" / "bin" / "python"
 JOBS = str(os.cpu_count() or 2)
-UNIT_TESTS = [f"{folder}_test" for folder in ("base", "kube", "kube_client", "translate", "certs", "server", "cli")]
+UNIT_TESTS = [f"{folder}_test" for folder in ("base", "kube", "kube_client", "translate", "certs", "server", "cli", "preload")]
 
 # A clone in another folder finds what an earlier one compiled.
 os.environ |= {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
@@ -232,6 +232,12 @@ def cluster_tests(minor: str, *choice: str) -> Count:
     return pytest(f"cluster tests on {minor}", "tests/cluster/tests", "--kubernetes", minor, *choice, jobs="0")
 
 
+def part_preload() -> Count:
+    """The preload library in real processes on the stand-in driver: loading, memory, deaths, damage."""
+    build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml")
+    return pytest("preload: tests on the stand-in", "tests/preload", "-m", "not long")
+
+
 def part_self() -> Count:
     """The counting of this script itself."""
     return pytest("self: how tests are counted", "tests/test_run.py", jobs="0")
@@ -243,6 +249,7 @@ PARTS: dict[str, Callable[[], Count]] = {
     "unit": part_unit,
     "cases": part_cases,
     "functional": part_functional,
+    "preload": part_preload,
     "cluster": part_cluster,
     "fuzz": part_fuzz,
 }
@@ -264,6 +271,12 @@ def long_tsan() -> Count:
     """What has threads, under ThreadSanitizer."""
     build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "drawbridge")
     return ctest("tsan", "-R", "^(base|kube/client|certs|server)$")
+
+
+def long_preload() -> Count:
+    """A million random steps and a thousand kills under the preload library."""
+    build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml")
+    return pytest("preload: long tests", "tests/preload", "-m", "long")
 
 
 def long_differential() -> Count:
@@ -297,6 +310,7 @@ LONG: dict[str, Callable[[], Count]] = {
     "functional": long_functional,
     "fuzz": long_fuzz,
     "matrix": long_matrix,
+    "preload": long_preload,
 }
 
 

@@ -31,11 +31,16 @@ def card(index: int) -> bytes:
     return CARD[:15] + bytes([index + 1])
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: takes minutes; left out unless asked for with -m long")
+
+
 class Bench:
     """A root of its own, and a world of cards of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        folder.mkdir(exist_ok=True)
         self.root = Root(folder / "root", LIBRARY)
         self.variables = {"DRAWBRIDGE_STANDIN_STATE": str(folder / "world"), "LD_LIBRARY_PATH": str(STANDIN), "PYTHONDONTWRITEBYTECODE": "1"}
 
