@@ -99,10 +99,11 @@ void Notices::diagnostic(const Origin& origin, const Identity& identity,
         return;
     }
     const std::string_view on = colour_ ? colour_of(diagnostic.severity) : "";
-    text_ += fmt::format("{}{}{}: {} [{}]\n    at {}, {}\n", on,
-                         translate::name(diagnostic.severity), colour_ ? "\033[0m" : "",
-                         printable(diagnostic.message), translate::name(diagnostic.code),
-                         printable(place_text(origin, identity)), printable(diagnostic.path));
+    const std::string place = diagnostic.path.empty() ? "" : ", " + printable(diagnostic.path);
+    text_ += fmt::format("{}{}{}: {} [{}]\n    at {}{}\n", on, translate::name(diagnostic.severity),
+                         colour_ ? "\033[0m" : "", printable(diagnostic.message),
+                         translate::name(diagnostic.code), printable(place_text(origin, identity)),
+                         place);
     if (!diagnostic.fix.empty()) text_ += "    fix: " + printable(diagnostic.fix) + "\n";
 }
 

@@ -523,7 +523,7 @@ def test_a_mistyped_command_is_told_the_nearest() -> None:
 def test_each_problem_of_the_settings_is_a_line_with_its_file(tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("apiVersion: drawbridge.dev/v1\nkind: Settings\ndefaults: {cores: many, memoryMiB: [1]}\n")
-    lines = translate(POD, "--settings", settings).errors.splitlines()
+    lines = call("translate", "-f", "-", "--settings", settings, text=POD).errors.splitlines()
     assert len(lines) == 2 and all(line.startswith(f"drawbridge: {settings}:") for line in lines), lines
     assert [line.count("/defaults/") for line in lines] == [1, 1]
 
