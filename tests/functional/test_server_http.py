@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
+import select
+import ssl
 import time
 
 import pytest
@@ -85,6 +88,32 @@ def test_a_body_at_the_limit_is_read(shared: webhook.Webhook) -> None:
     body = wire.SOME_POD.rstrip() + b" " * (7 * MIB - len(wire.SOME_POD.rstrip()))
     assert len(body) == 7 * MIB
     assert wire.exchange(shared, wire.request(body))[0] == 200
+
+
+def first_data(connections: list[ssl.SSLSocket]) -> bytes:
+    """The first bytes that come over any of the connections."""
+    while True:
+        ready, _, _ = select.select(connections, [], [], wire.PATIENCE)
+        assert ready, "no answer came"
+        for connection in ready:
+            connection.setblocking(False)
+            with contextlib.suppress(ssl.SSLWantReadError):  # it was a session ticket
+                return connection.recv(65536)
+
+
+def test_large_bodies_share_their_room_and_small_ones_do_not_need_it(start: Start) -> None:
+    hook = start()
+    body = wire.SOME_POD.rstrip() + b" " * (7 * MIB - len(wire.SOME_POD.rstrip()))
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(wire.secure(hook)) for _ in range(10)]  # 70 MiB, of which 64 have room
+        for connection in held:
+            with contextlib.suppress(ConnectionError):  # refused before it was all sent
+                connection.sendall(wire.request(body)[:-1])
+        assert first_data(held).startswith(b"HTTP/1.1 503")
+        assert wire.serves(hook)
+    end = time.monotonic() + wire.PATIENCE
+    while wire.exchange(hook, wire.request(body))[0] != 200:
+        assert time.monotonic() < end, "the room was not given back"
 
 
 def test_a_chunked_body_over_the_limit_is_refused(shared: webhook.Webhook) -> None:
