@@ -5,19 +5,8 @@
 
 namespace preload {
 
-/// Frees a pool's block with `call`; the pool's charge follows.
-void free_pool_block_begin(uint64_t pointer, Record& record, bool& known);
-void free_pool_block_end(const Record& record, bool known, int status);
-
-template <class Call>
-int free_pool_block(uint64_t pointer, Call call) {
-    Record record;
-    bool known = false;
-    free_pool_block_begin(pointer, record, known);
-    const int status = call();
-    free_pool_block_end(record, known, status);
-    return status;
-}
+/// The driver has freed a pool's block: its charge follows.
+void pool_block_freed(const Record& record);
 
 /// Forgets all pools, in a forked child.
 void forget_pools();

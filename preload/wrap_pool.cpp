@@ -176,16 +176,7 @@ bool is_capturing(void* stream, bool per_thread) {
     return ask != nullptr && (ask(stream, &state) != cuda_success || state != 0);
 }
 
-void free_pool_block_begin(uint64_t pointer, Record& record, bool& known) {
-    known = blocks.take(pointer, record);
-}
-
-void free_pool_block_end(const Record& record, bool known, int status) {
-    if (!known) return;
-    if (status != cuda_success) {
-        blocks.insert(record);
-        return;
-    }
+void pool_block_freed(const Record& record) {
     const Guard guard(pools_lock);
     Pool& pool = pools[record.owner];
     ledger::add(own_slot(record.share).frees, 1);

@@ -124,10 +124,15 @@ int cuInit(unsigned flags) {
     COUNT_CALL("cuInit");
     std::lock_guard guard(driver().lock);
     if (flags != 0) return invalid_value;
-    if (driver().pid != 0 && driver().pid != getpid()) return not_initialized;
+    if (driver().forked) return not_initialized;
     driver().visible = visible_cards();
     if (driver().visible.empty()) return 100;
-    driver().pid = getpid();
+    if (!driver().usable)
+        pthread_atfork(nullptr, nullptr, [] {
+            driver().usable = false;
+            driver().forked = true;
+        });
+    driver().usable = true;
     holder();
     return success;
 }

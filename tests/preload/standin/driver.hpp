@@ -1,9 +1,11 @@
 // State of one process of the stand-in driver. Behaviour follows the recording in ../recorded.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <sched.h>
 #include <set>
 #include <vector>
 
@@ -99,9 +101,36 @@ struct Stream {
     Graph* capture = nullptr;
 };
 
+/// A recursive lock without a system call on the way.
+class SpinLock {
+public:
+    void lock() {
+        if (owner_.load(std::memory_order_relaxed) != &mark()) {
+            const char* nobody = nullptr;
+            while (!owner_.compare_exchange_weak(nobody, &mark(), std::memory_order_acquire)) {
+                nobody = nullptr;
+                sched_yield();
+            }
+        }
+        ++depth_;
+    }
+    void unlock() {
+        if (--depth_ == 0) owner_.store(nullptr, std::memory_order_release);
+    }
+
+private:
+    static char& mark() {
+        static thread_local char mine;
+        return mine;
+    }
+    std::atomic<const char*> owner_{nullptr};
+    unsigned depth_ = 0;
+};
+
 struct Driver {
-    std::recursive_mutex lock;
-    int pid = 0;               // of the process that called cuInit
+    SpinLock lock;
+    bool usable = false;       // cuInit was called here
+    bool forked = false;       // ... or by a parent
     std::vector<int> visible;  // ordinal -> card
     Context* primary[8] = {};
     unsigned retained[8] = {};
@@ -147,6 +176,6 @@ int free_pointer(std::uint64_t pointer, bool waits);
 }  // namespace standin
 
 /// Refuses before cuInit, and in a child that was forked after it.
-#define NEEDS_INIT()                               \
-    std::lock_guard guard(standin::driver().lock); \
-    if (standin::driver().pid != static_cast<int>(getpid())) return standin::not_initialized
+#define NEEDS_INIT()                                     \
+    const std::lock_guard guard(standin::driver().lock); \
+    if (!standin::driver().usable) return standin::not_initialized

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <mutex>
+#include <pthread.h>
 #include <signal.h>
 #include <string>
 #include <sys/file.h>
@@ -116,13 +117,17 @@ bool take(int device, std::uint64_t bytes, std::uint64_t (Holder::*part)[max_dev
 }  // namespace
 
 World& world() {
+    if (World* known = std::atomic_ref(shared).load(std::memory_order_acquire)) return *known;
     const std::lock_guard guard(mapping);
-    if (shared == nullptr) shared = map_world();
+    if (shared == nullptr) std::atomic_ref(shared).store(map_world(), std::memory_order_release);
     return *shared;
 }
 
 Holder& holder() {
-    if (own == nullptr || own->pid != static_cast<std::uint32_t>(getpid())) own = enter();
+    if (own == nullptr) {
+        own = enter();
+        pthread_atfork(nullptr, nullptr, [] { own = nullptr; });
+    }
     return *own;
 }
 
