@@ -16,8 +16,7 @@ namespace {
 using Fault = tl::unexpected<TemplateFault>;
 
 constexpr std::int64_t bytes_per_mib = 1 << 20;
-constexpr std::size_t max_alternatives = 8;    // FirstAvailableDeviceRequestMaxSize
-constexpr std::size_t max_expression = 10240;  // CELSelectorExpressionMaxLength
+constexpr std::size_t max_alternatives = 8;  // FirstAvailableDeviceRequestMaxSize
 constexpr std::int64_t max_list_requests =
     6;  // above, an unsatisfiable search over N requests is too dear
 constexpr char format_version = 1;
@@ -171,12 +170,6 @@ void Builder::add_config(kube::ClaimSpec& spec) const {
 }
 
 tl::expected<kube::ClaimTemplate, TemplateFault> Builder::build() {
-    for (const auto& selector : context_.selectors) {
-        if (selector.size() <= max_expression) continue;
-        return Fault({Code::selector_too_long,
-                      fmt::format("selects devices by an expression of {} bytes; {} are allowed",
-                                  selector.size(), max_expression)});
-    }
     auto options = alternatives();
     if (!options) return tl::unexpected(options.error());
     const bool one = by_count(options->size());

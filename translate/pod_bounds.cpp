@@ -38,6 +38,19 @@ bool within_bounds(const std::vector<ContainerChange>& containers,
     return asking <= max_gpu_containers && templates.size() <= max_templates;
 }
 
+bool selectors_fit(const std::vector<std::string>& selectors, Diagnostics& diagnostics) {
+    constexpr std::size_t longest = 10240;  // CELSelectorExpressionMaxLength
+    const auto too_long = std::ranges::find_if(
+        selectors, [](const std::string& selector) { return selector.size() > longest; });
+    if (too_long == selectors.end()) return true;
+    report(
+        diagnostics, Code::selector_too_long,
+        {kube::PointerPath() / "metadata" / "annotations", {}, "metadata.annotations", {}},
+        fmt::format("the annotations choose devices by an expression of {} bytes; {} are allowed",
+                    too_long->size(), longest));
+    return false;
+}
+
 void report_many_templates(Diagnostics& diagnostics) {
     report(diagnostics, Code::pod_too_large, spec("containers"),
            fmt::format("the containers ask for more than {} different GPU shares", max_templates));

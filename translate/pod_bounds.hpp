@@ -8,6 +8,7 @@
 #include "translate/scope.hpp"
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace drawbridge::translate {
@@ -21,6 +22,11 @@ inline constexpr std::size_t max_templates = 64;
 /// not, reports it.
 [[nodiscard]] bool within_bounds(const std::vector<ContainerChange>& containers,
                                  const std::vector<OwnEntry>& entries, Diagnostics& diagnostics);
+
+/// Whether an API server takes the expressions that the pod's lists of devices come to; if not,
+/// reports it.
+[[nodiscard]] bool selectors_fit(const std::vector<std::string>& selectors,
+                                 Diagnostics& diagnostics);
 
 /// Reports that the containers of a pod come to more templates than one pod may have.
 void report_many_templates(Diagnostics& diagnostics);

@@ -72,8 +72,7 @@ private:
     std::vector<std::optional<LegacyRequest>> requests_;  ///< one a container
     std::vector<std::optional<ClaimShape>> shapes_;       ///< one a container, only with a device
     std::vector<bool> faulty_;  ///< one a container: its request is denied and means nothing
-    bool no_class_ =
-        false;  ///< for the mode that the pod asks for, so nothing can be said of its claims
+    bool no_class_ = false;     ///< for the mode asked for: nothing can be said of the claims
     EntryNames names_;
     PodChange change_;
     Translation result_;
@@ -258,6 +257,7 @@ void Creation::make_claims() {
     const bool numa = placement_.one_numa_node && settings_.target.numa_attribute.empty();
     const TemplateContext context{settings_, placement_, sizes_, cluster_.minor,
                                   placement_selectors(placement_, settings_.target)};
+    if (!selectors_fit(context.selectors, result_.diagnostics)) return;
     for (std::size_t index = 0; index < shapes_.size(); ++index) {
         if (!shapes_[index]) continue;
         const auto fault = unsupported_share(*shapes_[index], context);

@@ -99,6 +99,22 @@ TEST_CASE("a pod may name so many templates and no more") {
     CHECK(says_too_large(more));
 }
 
+TEST_CASE("lists of devices that make too long an expression are denied once") {
+    const auto with = [](std::size_t uuids) {
+        std::string list;
+        for (std::size_t i = 0; i < uuids; ++i)
+            list += fmt::format("GPU-{:032},", i);
+        return translate_text(R"({"metadata":{"annotations":{"nvidia.com/use-gpuuuid":")" + list +
+                              R"("}},"spec":{"containers":)" + containers(3, other) + "}}");
+    };
+    CHECK(with(200).verdict == Verdict::translate);
+    const auto more = with(300);
+    CHECK(more.verdict == Verdict::deny);
+    REQUIRE(more.diagnostics.size() == 1);
+    CHECK(more.diagnostics.front().code == Code::selector_too_long);
+    CHECK(more.diagnostics.front().path == "/metadata/annotations");
+}
+
 TEST_CASE("one template may be named as often as anyone likes") {
     std::string list;
     for (int i = 0; i < 5000; ++i) {
