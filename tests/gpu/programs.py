@@ -48,7 +48,7 @@ def linear() -> dict[str, object]:
     large = fill(cu, allocate, 64 * MIB)
     small = fill(cu, allocate, 2 * MIB)
     full = report(cu, nvml)
-    freed = cu.call("cuMemFree_v2", blocks.pop())
+    freed = cu.call("cuMemFree_v2", blocks.pop()) if blocks else -1
     room = report(cu, nvml)
     again = allocate(2 * MIB)
     beyond = allocate(MIB)

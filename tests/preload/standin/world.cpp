@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <mutex>
 #include <pthread.h>
 #include <signal.h>
@@ -29,15 +28,18 @@ std::atomic_ref<std::uint64_t> at(std::uint64_t& word) {
     return std::atomic_ref(word);
 }
 
+// Field 22 of /proc/PID/stat; 0 where the process is gone, also while it is read.
 std::uint64_t start_time_of(std::uint32_t pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    const auto end = text.rfind(')');
-    if (end == std::string::npos) return 0;
-    std::size_t place = end;
-    for (int field = 2; field < 22; ++field)
-        place = text.find(' ', place + 1);
-    return std::strtoull(text.c_str() + place, nullptr, 10);
+    char text[512];
+    const int file = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+    const ssize_t got = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) close(file);
+    if (got <= 0) return 0;
+    text[got] = '\0';
+    const char* at = std::strrchr(text, ')');
+    for (int field = 2; at != nullptr && field < 22; ++field)
+        at = std::strchr(at + 1, ' ');
+    return at == nullptr ? 0 : std::strtoull(at, nullptr, 10);
 }
 
 World* map_world() {
