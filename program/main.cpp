@@ -4,6 +4,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
+#include "cli/check.hpp"
 #include "cli/completion.hpp"
 #include "cli/explain.hpp"
 #include "cli/translate_command.hpp"
@@ -115,6 +116,28 @@ int explain_command(const std::string& code, bool markdown) {
     return print(code.empty() ? cli::list_codes() : cli::explain_code(code));
 }
 
+void add_check(CLI::App& program, cli::CheckOptions& options) {
+    CLI::App* command = program.add_subcommand(
+        "check", "can this cluster do it, and if not, what is missing; writes nothing");
+    command->add_option("--kubeconfig", options.kubeconfig,
+                        "credentials (default: KUBECONFIG, the pod's own, ~/.kube/config)");
+    command->add_option("--context", options.context, "context in it");
+    command->add_option("--settings", options.settings,
+                        "settings file, or HAMi's device-config.yaml");
+    command->add_option("--namespace", options.name_space, "where the webhook is")
+        ->capture_default_str();
+    command->add_option("--account", options.account, "the webhook's service account")
+        ->capture_default_str();
+    command->add_flag("--json", options.json, "one JSON object a line");
+    command->footer("Exit status: 0 all there, 1 own failure, 2 something is missing.");
+}
+
+int check_command(const cli::CheckOptions& options) {
+    const auto findings = cli::run_check(options);
+    std::cout << cli::write_findings(findings, options.json) << std::flush;
+    return std::cout.good() ? cli::check_status(findings) : 1;
+}
+
 void add_webhook(CLI::App& program, cli::WebhookOptions& options) {
     CLI::App* command = program.add_subcommand(
         "webhook", "print the MutatingWebhookConfiguration that belongs to the settings");
@@ -184,6 +207,8 @@ int run(int count, char** arguments) {
                            "answer admission reviews over HTTPS (drawbridge serve --help)");
     cli::WebhookOptions webhook;
     add_webhook(program, webhook);
+    cli::CheckOptions check;
+    add_check(program, check);
     std::string code;
     bool markdown = false;
     CLI::App* explain = program.add_subcommand("explain", "what a code means, and what to do");
@@ -203,6 +228,7 @@ int run(int count, char** arguments) {
     } catch (const CLI::ParseError& error) {
         return program.exit(error) == 0 ? 0 : 1;
     }
+    if (program.got_subcommand("check")) return check_command(check);
     if (program.got_subcommand("webhook")) return print(cli::webhook_configuration(webhook));
     if (completion->parsed()) return print(cli::completion_script(shell, command_words(program)));
     return explain->parsed() ? explain_command(code, markdown)

@@ -1,18 +1,17 @@
 #include "server/feature_probe.hpp"
 
 #include "kube/client/backoff.hpp"
+#include "translate/feature_trial.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace drawbridge::server {
 
 namespace asio = boost::asio;
 using base::ErrorKind;
-using base::JsonView;
 using kube::client::Event;
 using std::chrono::steady_clock;
 using translate::Features;
@@ -26,45 +25,7 @@ constexpr std::chrono::minutes usual_pause(10);
 constexpr std::chrono::minutes short_pause(1);  // while two minors answer
 constexpr std::chrono::seconds least_pause(2);  // however often `ask_soon` is called
 
-kube::DeviceAlternative shared_part(std::string name, const translate::Target& target) {
-    kube::DeviceAlternative part{.name = std::move(name), .device_class = target.device_class};
-    part.capacity = {{"cores", "0"}, {"memory", "1Mi"}};
-    return part;
-}
-
-std::string template_json(const kube::ClaimSpec& spec) {
-    base::JsonWriter json;
-    json.begin_object()
-        .member("apiVersion", "resource.k8s.io/v1")
-        .member("kind", "ResourceClaimTemplate")
-        .key("metadata")
-        .begin_object()
-        .member("generateName", "drawbridge-probe-")  // a fixed name could exist
-        .end_object()
-        .key("spec")
-        .begin_object()
-        .key("spec")
-        .begin_object()
-        .key("devices")
-        .raw(kube::to_json(spec))
-        .end_object()
-        .end_object()
-        .end_object();
-    return json.take();
-}
-
 }  // namespace
-
-std::optional<int> read_minor(JsonView version) {
-    if (version["major"].as_string() != "1") return std::nullopt;
-    std::string_view text = version["minor"].string_or("");
-    if (text.ends_with('+')) text.remove_suffix(1);
-    int minor = 0;
-    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), minor);
-    if (failure != std::errc() || end != text.data() + text.size() || minor < 1)
-        return std::nullopt;
-    return minor;
-}
 
 void MinorWindow::add(int minor) {
     constexpr std::size_t looked_at = 3;
@@ -78,37 +39,6 @@ int MinorWindow::oldest() const {
 
 bool MinorWindow::differs() const {
     return std::ranges::any_of(minors_, [this](int minor) { return minor != minors_.front(); });
-}
-
-kube::ClaimSpec probe_spec(const translate::Target& target) {
-    kube::ClaimSpec spec;
-    spec.requests = {
-        {.name = "gpu-0", .alternatives = {shared_part("", target)}},
-        {.name = "gpu-1",
-         .alternatives = {shared_part("gpu-1-0", target), shared_part("gpu-1-1", target)}}};
-    spec.constraints = {
-        {.requests = {"gpu-0", "gpu-1"},
-         .match_attribute = {},
-         .distinct_attribute = fmt::format("{}/{}", target.driver, target.uuid_attribute)}};
-    return spec;
-}
-
-std::string dropped_fields(const kube::ClaimSpec& asked, JsonView devices) {
-    const auto kept = kube::claim_spec_from_json(devices);
-    if (kept && kube::same_content(asked, *kept)) return {};
-    std::string out;
-    const auto note = [&](bool dropped, std::string_view what) {
-        if (!dropped) return;
-        out += out.empty() ? "" : ", ";
-        out += what;
-    };
-    note(devices.find("/requests/0/exactly/capacity").is_absent(),
-         "capacity.requests (DRAConsumableCapacity)");
-    note(devices.find("/requests/1/firstAvailable").is_absent(),
-         "firstAvailable (DRAPrioritizedList)");
-    note(!asked.constraints.empty() && devices.find("/constraints/0/distinctAttribute").is_absent(),
-         "distinctAttribute (DRAConsumableCapacity)");
-    return out.empty() ? "what came back differs from what was sent" : out;
 }
 
 FeatureProbe::FeatureProbe(asio::any_io_executor executor, kube::client::RestClient& client,
@@ -166,7 +96,7 @@ asio::awaitable<FeatureProbe::Outcome> FeatureProbe::probe() {
                                   .deadline = steady_clock::now() + call_time};
     const auto version = co_await client_.call_json(std::move(request));
     if (!version) co_return Outcome{std::nullopt, version.error().message, false};
-    const auto minor = read_minor(version->root());
+    const auto minor = translate::read_minor(version->root());
     if (!minor) {
         co_return Outcome{std::nullopt, "GET /version: the answer names no Kubernetes 1.x version",
                           false};
@@ -191,13 +121,13 @@ asio::awaitable<base::Result<base::JsonDocument>> FeatureProbe::send(kube::Claim
         .target =
             fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates?dryRun=All",
                         name_space_),
-        .body = template_json(spec),
+        .body = translate::trial_json(spec),
         .deadline = steady_clock::now() + call_time};
     co_return co_await client_.call_json(std::move(request));
 }
 
 asio::awaitable<FeatureProbe::Outcome> FeatureProbe::try_template(int minor) {
-    kube::ClaimSpec asked = probe_spec(target_);
+    kube::ClaimSpec asked = translate::trial_spec(target_);
     auto answer = co_await send(asked);
     std::string also;
     if (!answer && answer.error().kind == ErrorKind::invalid_input) {
@@ -211,7 +141,8 @@ asio::awaitable<FeatureProbe::Outcome> FeatureProbe::try_template(int minor) {
         }
     }
     if (!answer) co_return refused(minor, answer.error());
-    std::string dropped = dropped_fields(asked, answer->root().find("/spec/spec/devices"));
+    std::string dropped =
+        translate::dropped_fields(asked, answer->root().find("/spec/spec/devices"));
     if (!also.empty()) dropped += (dropped.empty() ? "" : ", ") + also;
     if (dropped.empty()) {
         co_return Outcome{Findings{minor, Features::complete},

@@ -20,9 +20,6 @@
 
 namespace drawbridge::server {
 
-/// The minor of an answer to GET /version (`36`, `36+`); `nullopt` where it is not Kubernetes 1.x.
-[[nodiscard]] std::optional<int> read_minor(base::JsonView version);
-
 /// The oldest minor among the last few answers: during an upgrade one address stands for API
 /// servers of two minors, and the older one must understand what is written (design.md decision 6).
 class MinorWindow {
@@ -36,11 +33,6 @@ public:
 private:
     std::deque<int> minors_;
 };
-
-/// The claim that is tried: it has a field of each gate that our templates depend on.
-[[nodiscard]] kube::ClaimSpec probe_spec(const translate::Target& target);
-/// The names of what a server dropped of `asked`; empty: it kept everything.
-[[nodiscard]] std::string dropped_fields(const kube::ClaimSpec& asked, base::JsonView devices);
 
 /// What is known; never taken back by a probe that fails.
 struct Findings {

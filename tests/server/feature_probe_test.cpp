@@ -1,5 +1,7 @@
 #include "server/feature_probe.hpp"
 
+#include "translate/feature_trial.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
@@ -35,7 +37,7 @@ TEST_CASE("the minor is read with and without a plus") {
                         {"[]", 0}};
     for (const Row& row : rows) {
         CAPTURE(row.text);
-        CHECK(server::read_minor(parse(row.text).root()).value_or(0) == row.minor);
+        CHECK(translate::read_minor(parse(row.text).root()).value_or(0) == row.minor);
     }
 }
 
@@ -57,9 +59,9 @@ TEST_CASE("while API servers of two minors answer, the older one counts") {
 }
 
 TEST_CASE("what a server dropped is named with its gate") {
-    const kube::ClaimSpec asked = server::probe_spec({});
+    const kube::ClaimSpec asked = translate::trial_spec({});
     const std::string sent = kube::to_json(asked);
-    CHECK(server::dropped_fields(asked, parse(sent).root()).empty());
+    CHECK(translate::dropped_fields(asked, parse(sent).root()).empty());
 
     struct Row {
         const char* from;
@@ -78,16 +80,16 @@ TEST_CASE("what a server dropped is named with its gate") {
         const std::size_t at = kept.find(row.from);
         REQUIRE(at != std::string::npos);
         kept.replace(at, std::string(row.from).size(), row.to);
-        CHECK(server::dropped_fields(asked, parse(kept).root()).find(row.said) !=
+        CHECK(translate::dropped_fields(asked, parse(kept).root()).find(row.said) !=
               std::string::npos);
     }
-    CHECK_FALSE(server::dropped_fields(asked, base::JsonView()).empty());
+    CHECK_FALSE(translate::dropped_fields(asked, base::JsonView()).empty());
 }
 
 TEST_CASE("the trial has every field that our templates depend on, and is one of theirs") {
     translate::Target target;
     target.driver = "gpu.example.com";
-    const std::string text = kube::to_json(server::probe_spec(target));
+    const std::string text = kube::to_json(translate::trial_spec(target));
     for (const char* const field :
          {"capacity", "firstAvailable", "distinctAttribute", "gpu.example.com/uuid"}) {
         CHECK(text.find(field) != std::string::npos);

@@ -361,3 +361,29 @@ def test_a_foreign_template_of_our_name_is_refused_with_its_name(bench: Bench, n
         return None
 
     assert name in wait_for(refused, "the foreign template to be noticed")
+
+
+# ---------------------------------------------------------------------------------------------------- quotas
+
+
+def quota(names: Names, **hard: str) -> None:
+    spec = {"hard": {name.replace("__", "/"): value for name, value in hard.items()}}
+    path = f"/api/v1/namespaces/{names.name}/resourcequotas"
+    names.api.call("POST", path, {"metadata": {"name": "q"}, "spec": spec})
+    wait_for(lambda: names.api.get(f"{path}/q").get("status", {}).get("hard"), "the quota to be in force")
+
+
+def test_a_quota_on_a_legacy_name_no_longer_counts_translated_pods(bench: Bench, names: Names) -> None:
+    """The API server counts what is left of a pod (docs/cluster.md); that is why quotas are a matter for us."""
+    quota(names, **{"requests.nvidia.com/gpu": "1"})
+    names.apply(pod("p", container(gpu="2", gpumem="100")))
+    status = names.api.get(f"/api/v1/namespaces/{names.name}/resourcequotas/q")["status"]
+    assert status["used"] == {"requests.nvidia.com/gpu": "0"}
+
+
+def test_a_quota_on_templates_without_room_refuses_with_its_name(bench: Bench, names: Names) -> None:
+    quota(names, **{"count/resourceclaimtemplates.resource.k8s.io": "0"})
+    done = names.kubectl("create", "-f", "-", input=pod("p", container(gpu="1", gpumem="100")))
+    assert done.returncode != 0
+    assert "count/resourceclaimtemplates.resource.k8s.io must leave room" in done.stderr
+    assert not names.listed("pods")

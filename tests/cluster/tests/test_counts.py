@@ -39,4 +39,4 @@ def test_a_deployment_rolled_out_ten_times_leaves_one_template(bench: Bench, nam
 
         wait_for(current, f"generation {generation}")
     assert len(names.templates()) == 1
-    assert len(names.listed("resourceclaims")) == 2
+    wait_for(lambda: len(names.listed("resourceclaims")) == 2, "the claims of earlier generations to go")

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bed import daemons
 from bed.accounts import account_kubeconfig, grant
 from bed.cluster import Cluster, Wish
+from bed.daemons import Daemon
 from bed.serving import serving
 from bed.space import wait_for
 from bench import Bench, Names, container, pod
@@ -63,3 +65,26 @@ def test_such_a_server_really_drops_what_a_share_is_made_of(without_gate: Cluste
     path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
     kept = without_gate.api.call("POST", f"{path}?dryRun=All", template)
     assert "capacity" not in kept["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+
+
+def test_a_scheduler_with_the_gate_off_is_told_on_the_pod(bench: Bench, names: Names) -> None:
+    """Nothing can probe a scheduler; what it says of our pods is in their conditions."""
+    space, release = bench.cluster.space, bench.cluster.release()
+    usual = daemons.scheduler(bench.cluster.place, release)
+    space.kill("kube-scheduler")
+    off = [word for word in usual.command if not word.startswith("--feature-gates")]
+    try:
+        bench.cluster.start(Daemon(usual.name, [*off, "--feature-gates=DRAConsumableCapacity=false"]), release)
+        names.apply(OURS)
+
+        def said() -> str | None:
+            conditions = names.pod("p").get("status", {}).get("conditions") or []
+            return next((entry.get("message") for entry in conditions if entry["type"] == "PodScheduled"), None)
+
+        assert "DRAConsumableCapacity" in wait_for(said, "the scheduler to give a reason")
+    finally:
+        space.kill("kube-scheduler")
+        bench.cluster.start(usual, release)
+    names.delete_pod("p")
+    names.apply(OURS)
+    names.allocated("p")

@@ -47,7 +47,7 @@ SABOTAGES = {
 def build(sabotage: Sabotage) -> Path:
     """The program built from a copy of the tree with one line changed."""
     source = FOLDER / "source"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     for name in filter(None, listed.split("\0")):
         target = source / name
         if not (ROOT / name).is_file():

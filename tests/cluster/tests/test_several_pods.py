@@ -5,8 +5,14 @@ Each test keeps to one kind of card, since the fleet has others that would take 
 
 from __future__ import annotations
 
-from bench import Bench, Names, container, pod
+import copy
+from collections.abc import Iterator
+
+import pytest
+import yaml
 from bed.space import wait_for
+from bench import CLAIMS, Bench, Names, container, pod
+from conftest import FLEET
 
 T4 = {"nvidia.com/use-gputype": "T4"}  # one card of 15109 MiB, split by 4, in the fleet
 
@@ -107,3 +113,35 @@ def test_a_template_deleted_while_a_pod_waits_is_written_again_by_the_next_pod(b
     names.apply(on_t4("second", gpumem="6000"))
     assert device_of(names, "second") == device_of(names, "first")
     assert set(names.templates()) == {name}
+
+
+@pytest.fixture
+def eight_cards(bench: Bench) -> Iterator[set[str]]:
+    """A node with eight equal cards beside the fleet, as long as the test takes."""
+    (first, *_) = yaml.safe_load(FLEET.read_text(encoding="utf-8"))["items"]
+    made = copy.deepcopy(first)
+    made["metadata"]["name"] = "eight"
+    made["spec"] |= {"nodeName": "node-eight", "pool": first["spec"]["pool"] | {"name": "node-eight"}}
+    card = made["spec"]["devices"][0]
+    made["spec"]["devices"] = []
+    for number in range(8):
+        one = copy.deepcopy(card)
+        one["name"] = f"card-{number}"
+        one["attributes"]["uuid"] = {"string": f"GPU-00000000-0000-0000-0000-00000000000{number}"}
+        one["attributes"]["productName"] = {"string": "NVIDIA Eightfold"}
+        made["spec"]["devices"].append(one)
+    bench.cluster.add_fake_node("node-eight")
+    bench.api.apply(f"{CLAIMS}/resourceslices/eight", made)
+    yield {f"card-{number}" for number in range(8)}
+    for path in (f"{CLAIMS}/resourceslices/eight", "/api/v1/nodes/node-eight"):
+        bench.api.call("DELETE", path)
+
+
+@pytest.mark.parametrize("figures", [{}, {"gpumem": "1000"}, {"gpumem_percentage": "50"}, {"gpucores": "100"}], ids=str)
+def test_eight_cards_are_all_eight(bench: Bench, names: Names, eight_cards: set[str], figures: dict) -> None:
+    made = pod("eight", container(gpu="8", **figures))
+    made["metadata"]["annotations"] = {"nvidia.com/use-gputype": "Eightfold"}
+    names.apply(made)
+    (results,) = names.allocated("eight").values()
+    assert {result["device"] for result in results} == eight_cards
+    assert len({result["shareID"] for result in results}) == 8
