@@ -322,6 +322,13 @@ std::size_t PrepareFlow::sweep_tombstones() {
     return swept;
 }
 
+std::int64_t PrepareFlow::count_cdi_files() const {
+    const auto names = files_.list(paths_.cdi);
+    if (!names) return 0;
+    return std::ranges::count_if(
+        *names, [](const std::string& name) { return claim_of_cdi_file(name).has_value(); });
+}
+
 std::size_t PrepareFlow::sweep() {
     std::size_t swept = sweep_tombstones();
     std::set<std::string> uids;

@@ -89,6 +89,7 @@ public:
     /// Removes share folders and CDI files that belong to no record, and tombstones that have
     /// served their time; says how many.
     [[nodiscard]] std::size_t sweep();
+    [[nodiscard]] std::int64_t count_cdi_files() const;
     /// All claims with files on this node.
     [[nodiscard]] base::Result<StoredClaims> stored() const { return records_.load_all(); }
     /// Stores a record found by other means in place of one that cannot be read; its files are made

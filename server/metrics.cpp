@@ -15,18 +15,9 @@ using translate::Verdict;
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr Verdict verdicts[] = {Verdict::leave, Verdict::translate, Verdict::deny};
 
-void head(std::string& out, std::string_view name, std::string_view type, std::string_view help) {
-    fmt::format_to(std::back_inserter(out), "# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
-}
-
-void series(std::string& out, std::string_view name, std::string_view labels, std::int64_t value) {
-    fmt::format_to(std::back_inserter(out), "{}{}{}{} {}\n", name, labels.empty() ? "" : "{",
-                   labels, labels.empty() ? "" : "}", value);
-}
-
-std::int64_t value_of(const Counter& counter) {
-    return static_cast<std::int64_t>(counter.load(relaxed));
-}
+constexpr auto head = base::append_metric_head;
+constexpr auto series = base::append_series;
+using base::value_of;
 
 /// Whether a series is there from the start: what a site will want to watch.
 bool is_likely(Verdict verdict, const translate::CodeInfo* code) {
@@ -50,27 +41,6 @@ void reload_series(std::string& out, std::string_view name, std::string_view hel
 }
 
 }  // namespace
-
-void DurationHistogram::observe(std::chrono::nanoseconds duration) {
-    const double seconds = std::chrono::duration<double>(duration).count();
-    const auto bucket = std::ranges::lower_bound(bounds, seconds) - bounds.begin();
-    counts_[static_cast<std::size_t>(bucket)].fetch_add(1, relaxed);
-    nanoseconds_.fetch_add(static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0)),
-                           relaxed);
-}
-
-void DurationHistogram::render(std::string& out, std::string_view name) const {
-    auto end = std::back_inserter(out);
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < bounds.size(); ++i) {
-        sum += counts_[i].load(relaxed);
-        fmt::format_to(end, "{}_bucket{{le=\"{}\"}} {}\n", name, bounds[i], sum);
-    }
-    sum += counts_.back().load(relaxed);
-    fmt::format_to(end, "{}_bucket{{le=\"+Inf\"}} {}\n", name, sum);
-    fmt::format_to(end, "{}_sum {}\n", name, static_cast<double>(nanoseconds_.load(relaxed)) / 1e9);
-    fmt::format_to(end, "{}_count {}\n", name, sum);
-}
 
 void Metrics::count_review(const translate::Translation& translation) {
     const auto& diagnostics = translation.diagnostics;

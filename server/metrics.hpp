@@ -1,6 +1,7 @@
 #pragma once
 // What this process counts; docs/metrics.md describes each, tests/golden/metrics.txt lists them.
 
+#include "base/prometheus.hpp"
 #include "server/kubernetes_backend.hpp"
 #include "translate/translate.hpp"
 
@@ -13,24 +14,9 @@
 
 namespace drawbridge::server {
 
-using Counter = std::atomic<std::uint64_t>;
-using Gauge = std::atomic<std::int64_t>;
-
-/// A histogram of durations with the bounds that reviews need.
-class DurationHistogram {
-public:
-    /// Upper bounds in seconds.
-    static constexpr std::array bounds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                          0.025,  0.05,    0.1,    0.25,  0.5,    1.0,   5.0};
-
-    void observe(std::chrono::nanoseconds duration);
-    /// Appends the series of the metric `name` without its HELP and TYPE.
-    void render(std::string& out, std::string_view name) const;
-
-private:
-    std::array<Counter, bounds.size() + 1> counts_{};
-    std::atomic<std::uint64_t> nanoseconds_{0};
-};
+using base::Counter;
+using base::DurationHistogram;
+using base::Gauge;
 
 /// Why a review got no AdmissionReview in answer, but a plain HTTP failure.
 enum class ReviewFailure {

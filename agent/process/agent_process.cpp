@@ -1,5 +1,6 @@
 #include "agent/process/agent_process.hpp"
 
+#include "agent/process/address.hpp"
 #include "agent/rpc/messages.hpp"
 #include "base/atomic_file.hpp"
 #include "base/hash.hpp"
@@ -119,19 +120,36 @@ Result<void> AgentProcess::connect() {
     for (const std::string& warning : api_->warnings())
         base::log_event(Level::warn, "credentials", {{"reason", warning}});
     PublisherHooks hooks;
-    hooks.state = [](const PublishState&) {};
-    hooks.wrote = [](bool) {};
+    hooks.state = [this](const PublishState& state) { report_->set_publish(state); };
+    hooks.wrote = [this](bool success) { metrics_.count_publish(success); };
     hooks.accepts_legacy = [this](std::int64_t count) {
         return count == 0 || options_.source.beside_device_plugin;
     };
-    reconciler_ = std::make_unique<Reconciler>(ReconcileParts{
-        .strand = strand_,
-        .pool = pool_.get_executor(),
-        .api = *api_,
-        .flow = *flow_,
-        .pod_resources = options_.paths.kubelet_root + "/pod-resources/kubelet.sock"});
+    const std::string pod_resources = options_.paths.kubelet_root + "/pod-resources/kubelet.sock";
+    reconciler_ = std::make_unique<Reconciler>(ReconcileParts{.strand = strand_,
+                                                              .pool = pool_.get_executor(),
+                                                              .api = *api_,
+                                                              .flow = *flow_,
+                                                              .pod_resources = pod_resources});
+    report_ = std::make_unique<NodeReport>(ReportParts{
+        .flow = *flow_, .metrics = metrics_, .pod_resources = pod_resources, .orphans = [this] {
+            return reconciler_->orphans();
+        }});
     publisher_ = std::make_unique<SlicePublisher>(strand_, *api_, options_.node, std::move(hooks));
     return {};
+}
+
+Result<void> AgentProcess::open_operator_port() {
+    const auto endpoint = parse_endpoint(options_.operator_listen);
+    if (!endpoint) return tl::unexpected(endpoint.error());
+    operator_ = std::make_unique<http::OperatorServer>(
+        [this](std::string_view method, std::string_view target, std::string_view body) {
+            return report_->answer(method, target, body);
+        });
+    if (auto started = operator_->start(*endpoint); !started) return started;
+    if (options_.port_file.empty()) return {};
+    return base::write_file_atomically(options_.port_file,
+                                       fmt::format("{{\"operator\":{}}}\n", operator_->port()));
 }
 
 Result<void> AgentProcess::open_sockets() {
@@ -190,6 +208,7 @@ Result<void> AgentProcess::start() {
                                    .driver = {},
                                    .legacy_variables = options_.legacy_variables}});
     if (auto connected = connect(); !connected) return connected;
+    if (auto opened = open_operator_port(); !opened) return opened;
     look_at_devices();
     reconcile_files();
     if (auto opened = open_sockets(); !opened) return opened;
@@ -205,6 +224,7 @@ Result<void> AgentProcess::start() {
 void AgentProcess::registered(bool yes, const std::string& error) {
     base::log_event(yes ? Level::info : Level::error, "registration",
                     {{"registered", yes}, {"reason", error}});
+    report_->set_registration(yes, error);
     if (!yes) return;
     asio::post(strand_, [this] { publish(); });
 }
@@ -219,6 +239,7 @@ void AgentProcess::publish() {
 
 void AgentProcess::look_at_devices() {
     auto inventory = devices_->look();
+    report_->set_device_trouble(devices_->trouble());
     if (!devices_->trouble().empty())
         base::log_event(Level::warn, "devices", {{"reason", devices_->trouble()}});
     take(inventory.value_or(Inventory()));
@@ -285,6 +306,11 @@ void AgentProcess::reconcile_later() {
 }
 
 void AgentProcess::ended(const ClaimWork& work) {
+    if (work.prepare) {
+        metrics_.count_prepare(work.done, work.took);
+    } else {
+        metrics_.count_unprepare(work.done, work.took);
+    }
     const std::string_view verdict = work.done ? "done" : "refused";
     const std::string reason = work.done ? "" : work.done.error().message;
     base::log_event(
@@ -309,6 +335,7 @@ void AgentProcess::wait_for_signal() {
     signals_.async_wait([this](const error_code& error, int number) {
         if (error) return;
         base::log_event(Level::info, "stopping", {{"signal", std::int64_t{number}}});
+        report_->set_stopping();
         asio::post(device_pool_, [this] {
             stop();
             io_.stop();

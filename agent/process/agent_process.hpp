@@ -9,12 +9,14 @@
 #include "agent/process/device_watch.hpp"
 #include "agent/process/dra_service.hpp"
 #include "agent/process/health_board.hpp"
+#include "agent/process/node_report.hpp"
 #include "agent/process/options.hpp"
 #include "agent/process/reconciler.hpp"
 #include "agent/process/slice_publisher.hpp"
 #include "agent/rpc/rpc_server.hpp"
 #include "base/clock.hpp"
 #include "base/result.hpp"
+#include "http/operator_server.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -55,6 +57,7 @@ public:
 private:
     base::Result<void> prepare_folders();
     base::Result<void> connect();
+    base::Result<void> open_operator_port();
     base::Result<void> open_sockets();
     void publish();
     void registered(bool yes, const std::string& error);
@@ -78,6 +81,8 @@ private:
     std::unique_ptr<DeviceSource> source_;
     std::unique_ptr<DeviceWatch> devices_;
     HealthBoard health_;
+    AgentMetrics metrics_;
+    std::unique_ptr<NodeReport> report_;
     boost::asio::io_context io_{1};
     boost::asio::strand<boost::asio::io_context::executor_type> strand_{io_.get_executor()};
     boost::asio::thread_pool pool_{4};
@@ -91,6 +96,7 @@ private:
     std::unique_ptr<Reconciler> reconciler_;
     std::unique_ptr<rpc::RpcServer> service_;
     std::unique_ptr<rpc::RpcServer> registration_;
+    std::unique_ptr<http::OperatorServer> operator_;
     bool publishing_ = false;
     bool reconciling_ = false;
     unsigned rounds_ = 0;

@@ -2,10 +2,12 @@
 
 #include "agent/process/agent_process.hpp"
 #include "agent/process/options.hpp"
+#include "agent/process/status_command.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 #include <variant>
 
 namespace {
@@ -13,6 +15,8 @@ namespace {
 using namespace drawbridge;
 
 int run(int count, char** arguments) {
+    if (count > 1 && std::string_view(arguments[1]) == "status")
+        return agent::run_status(count - 1, arguments + 1);
     auto options = agent::parse_options(count, arguments);
     if (const auto* now = std::get_if<agent::ExitNow>(&options)) return now->status;
     agent::AgentProcess process(std::get<agent::AgentOptions>(std::move(options)));

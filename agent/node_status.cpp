@@ -1,0 +1,143 @@
+#include "agent/node_status.hpp"
+
+#include "agent/cdi_spec.hpp"
+#include "base/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace drawbridge::agent {
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::vector<ShareOwner> owners_of(std::span<const ShareOwner> owners, std::string_view id) {
+    std::vector<ShareOwner> found;
+    for (const ShareOwner& owner : owners) {
+        if (owner.cdi_id == id) found.push_back(owner);
+    }
+    if (found.empty()) found.emplace_back();
+    return found;
+}
+
+void add_share(DeviceStatus& device, const ClaimRecord& record, std::size_t index,
+               std::span<const ShareOwner> owners, const ReadUse& read_use) {
+    const Share& share = record.shares[index];
+    const std::string name = share_name(record.claim.uid, index);
+    ShareStatus status{.claim = record.claim, .request = share.request, .amounts = share.amounts};
+    if (!share.admin)
+        status.use = read_use(name, device.offer.device.memory_bytes).value_or(LedgerUse());
+    for (ShareOwner& owner : owners_of(owners, cdi_id(name))) {
+        status.owner = std::move(owner);
+        device.shares.push_back(status);
+    }
+}
+
+void write_share(base::JsonWriter& out, const ShareStatus& share) {
+    out.begin_object().member("namespace", share.claim.name_space);
+    out.member("pod", share.owner.pod).member("container", share.owner.container);
+    out.member("claim", share.claim.name).member("claimUID", share.claim.uid);
+    out.member("request", share.request);
+    out.key("memoryBytes").integer(share.amounts.memory_bytes);
+    out.key("cores").integer(share.amounts.cores).key("slots").integer(share.amounts.slots);
+    out.key("usedBytes").integer(share.use.used_bytes).end_object();
+}
+
+std::string mebibytes(base::JsonView bytes) {
+    return fmt::format("{} MiB", bytes.as_int().value_or(0) >> 20);
+}
+
+std::string or_dash(base::JsonView text) {
+    const std::string_view found = text.string_or("");
+    return std::string(found.empty() ? "-" : found);
+}
+
+std::string lay_out(const std::vector<Row>& rows) {
+    std::vector<std::size_t> widths(rows.front().size());
+    for (const Row& row : rows) {
+        for (std::size_t i = 0; i < row.size(); ++i)
+            widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string out;
+    for (const Row& row : rows) {
+        std::string line;
+        for (std::size_t i = 0; i < row.size(); ++i)
+            line += fmt::format("{:<{}}  ", row[i], widths[i]);
+        line.resize(line.find_last_not_of(' ') + 1);
+        out += line + '\n';
+    }
+    return out;
+}
+
+}  // namespace
+
+std::string_view health_name(const Device& device) {
+    const auto is_bad = [](const Fault& fault) { return fault.effect != TaintEffect::none; };
+    if (std::ranges::any_of(device.faults, is_bad)) return "Unhealthy";
+    const auto is_blind = [](const Fault& fault) { return fault.key == "unmonitored"; };
+    return std::ranges::any_of(device.faults, is_blind) ? "Unknown" : "Healthy";
+}
+
+std::vector<DeviceStatus> node_status(const Inventory& inventory,
+                                      std::span<const ClaimRecord> records,
+                                      std::span<const ShareOwner> owners, const ReadUse& read_use) {
+    std::vector<DeviceStatus> devices;
+    for (const Offer& offer : inventory.offers()) {
+        DeviceStatus device{.offer = offer, .health = std::string(health_name(offer.device))};
+        for (const ClaimRecord& record : records) {
+            if (record.state == ClaimState::unprepared) continue;
+            for (std::size_t i = 0; i < record.shares.size(); ++i) {
+                if (record.shares[i].uuid == offer.device.uuid)
+                    add_share(device, record, i, owners, read_use);
+            }
+        }
+        devices.push_back(std::move(device));
+    }
+    return devices;
+}
+
+std::string status_json(const std::vector<DeviceStatus>& devices) {
+    base::JsonWriter out;
+    out.begin_object().key("devices").begin_array();
+    for (const DeviceStatus& device : devices) {
+        out.begin_object().member("name", device.offer.name);
+        out.member("uuid", device.offer.device.uuid);
+        out.member("productName", device.offer.device.product_name);
+        out.key("memoryBytes").integer(device.offer.capacity.memory_bytes);
+        out.member("health", device.health).key("shares").begin_array();
+        for (const ShareStatus& share : device.shares)
+            write_share(out, share);
+        out.end_array().end_object();
+    }
+    out.end_array().end_object();
+    return out.take();
+}
+
+base::Result<std::string> status_table(const std::string& json) {
+    const auto document = base::parse_json(json);
+    if (!document) return tl::unexpected(document.error());
+    const base::JsonView devices = document->root()["devices"];
+    if (devices.size() == 0) return std::string("no devices\n");
+    std::vector<Row> rows = {{"DEVICE", "PRODUCT", "HEALTH", "NAMESPACE", "POD", "CONTAINER",
+                              "CLAIM", "MEMORY", "CORES", "USED"}};
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        const base::JsonView device = devices.at(i);
+        const base::JsonView shares = device["shares"];
+        rows.push_back({or_dash(device["name"]), or_dash(device["productName"]),
+                        or_dash(device["health"]), "", "", "", "", mebibytes(device["memoryBytes"]),
+                        "", ""});
+        for (std::size_t k = 0; k < shares.size(); ++k) {
+            const base::JsonView share = shares.at(k);
+            rows.push_back({"", "", "", or_dash(share["namespace"]), or_dash(share["pod"]),
+                            or_dash(share["container"]), or_dash(share["claim"]),
+                            mebibytes(share["memoryBytes"]),
+                            share["cores"].scalar_text().value_or("0"),
+                            mebibytes(share["usedBytes"])});
+        }
+    }
+    return lay_out(rows);
+}
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,118 @@
+#include "agent/process/node_report.hpp"
+
+#include "agent/cdi_spec.hpp"
+#include "agent/rpc/messages.hpp"
+#include "agent/rpc/rpc_server.hpp"
+#include "http/operator_pages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace drawbridge::agent {
+namespace {
+
+constexpr std::chrono::seconds kubelet_time{2};
+
+}  // namespace
+
+void NodeReport::set_publish(const PublishState& state) {
+    const std::lock_guard lock(mutex_);
+    publish_ = state;
+}
+
+void NodeReport::set_registration(bool registered, const std::string& error) {
+    const std::lock_guard lock(mutex_);
+    registered_ = registered;
+    registration_error_ = error;
+}
+
+void NodeReport::set_device_trouble(const std::string& trouble) {
+    const std::lock_guard lock(mutex_);
+    device_trouble_ = trouble;
+}
+
+void NodeReport::set_stopping() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+}
+
+std::vector<std::string> NodeReport::not_ready() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> reasons;
+    if (stopping_) reasons.emplace_back("stopping");
+    if (!registered_) reasons.push_back("not registered: " + registration_error_);
+    if (!publish_.published) {
+        reasons.push_back("not published" +
+                          (publish_.trouble.empty() ? "" : ": " + publish_.trouble));
+    }
+    return reasons;
+}
+
+std::vector<std::string> NodeReport::remarks() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> remarks;
+    if (publish_.published && !publish_.trouble.empty()) remarks.push_back(publish_.trouble);
+    if (!device_trouble_.empty()) remarks.push_back(device_trouble_);
+    if (publish_.published && publish_.devices == 0) remarks.emplace_back("no device is offered");
+    return remarks;
+}
+
+std::vector<ShareOwner> NodeReport::owners() const {
+    std::vector<ShareOwner> owners;
+    const auto bytes =
+        rpc::call_rpc(parts_.pod_resources, "/v1.PodResourcesLister/List", "", kubelet_time);
+    if (!bytes) return owners;
+    const auto shares = rpc::decode_pod_resources(*bytes);
+    if (!shares) return owners;
+    for (const rpc::ContainerShare& share : *shares)
+        owners.push_back({share.cdi_id, share.name_space, share.pod, share.container});
+    return owners;
+}
+
+std::vector<DeviceStatus> NodeReport::devices(const StoredClaims& stored) const {
+    const auto read_use = [this](const std::string& share,
+                                 std::int64_t physical) -> std::optional<LedgerUse> {
+        auto use = parts_.flow.folders().use(share, physical);
+        if (!use) return std::nullopt;
+        return *use;
+    };
+    return node_status(parts_.flow.view()->inventory, stored.records, owners(), read_use);
+}
+
+http::HttpAnswer NodeReport::status() const {
+    const auto stored = parts_.flow.stored();
+    if (!stored) return http::failure(stored.error(), "the records of claims");
+    return http::json_page(status_json(devices(*stored)));
+}
+
+http::HttpAnswer NodeReport::metrics() const {
+    const auto stored = parts_.flow.stored();
+    if (!stored) return http::failure(stored.error(), "the records of claims");
+    MetricFacts facts{.devices = devices(*stored),
+                      .unreadable_records = static_cast<std::int64_t>(stored->unreadable.size()),
+                      .cdi_files = parts_.flow.count_cdi_files(),
+                      .orphans = parts_.orphans()};
+    facts.prepared_claims = std::ranges::count_if(stored->records, [](const ClaimRecord& record) {
+        return record.state == ClaimState::completed;
+    });
+    {
+        const std::lock_guard lock(mutex_);
+        facts.slice_generation = publish_.generation;
+        facts.published = publish_.published;
+        facts.registered = registered_;
+    }
+    return http::metrics_page(parts_.metrics.render(facts));
+}
+
+http::HttpAnswer NodeReport::answer(std::string_view method, std::string_view target,
+                                    std::string_view body) {
+    const std::vector<http::OperatorPage> pages = {
+        {"/readyz", [this] { return http::readiness_page(not_ready(), remarks()); }},
+        {"/metrics", [this] { return metrics(); }},
+        {"/status", [this] { return status(); }}};
+    return http::answer_pages(pages, method, target, body);
+}
+
+}  // namespace drawbridge::agent

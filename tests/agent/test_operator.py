@@ -1,0 +1,114 @@
+"""The operator port and `drawbridge-agent status`."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from fake_cluster import FakeCluster
+from material import AGENT, GIB, ROOT, Agent, device_name, gpu
+
+GOLDEN = ROOT / "tests" / "golden" / "agent_metrics.txt"
+
+
+def started(agent: Agent, *, register: bool = True) -> int:
+    port_file = agent.folder / "ports"
+    agent.start("--port-file", str(port_file), register=register)
+    return json.loads(port_file.read_text())["operator"]
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def busy(agent: Agent, cluster: FakeCluster) -> dict:
+    claim = cluster.claim("train", [{"device": device_name(1), "memory": "8Gi", "cores": 30}])
+    assert not agent.kubelet.prepare_one(claim).error
+    ledger = agent.plugin / "shares" / (claim["metadata"]["uid"] + "-0") / "ledger"
+    with ledger.open("r+b") as file:
+        file.seek(16)
+        file.write(struct.pack("<I", 1))  # one slot was ever used
+        file.seek(4096)
+        file.write(struct.pack("<Q", 3 * GIB))
+    return claim
+
+
+def test_ready_is_registered_and_published(agent: Agent, cluster: FakeCluster) -> None:
+    port = started(agent, register=False)
+    assert get(port, "/livez") == (200, "ok\n")
+    status, text = get(port, "/readyz")
+    assert status == 503 and "not registered" in text and "not published" in text
+    agent.kubelet.register()
+    cluster.wait_until(lambda: len(cluster.devices()) == 2)
+    agent.wait_log("slice")
+    while get(port, "/readyz") != (200, "ok\n"):
+        pass
+
+
+def test_what_hinders_is_said(agent: Agent, cluster: FakeCluster) -> None:
+    cluster.sharing = False
+    port = started(agent)
+    agent.wait_log("publish", level="error")
+    assert "DRAConsumableCapacity" in get(port, "/readyz")[1]
+    agent.devices_file.write_text("devices: [")
+    agent.wait_log("devices", level="warn")
+    assert str(agent.devices_file) in get(port, "/readyz")[1]
+
+
+def test_status_tells_devices_shares_and_usage(agent: Agent, cluster: FakeCluster) -> None:
+    port = started(agent)
+    claim = busy(agent, cluster)
+    first, second = json.loads(get(port, "/status")[1])["devices"]
+    assert first == {
+        "name": device_name(1), "uuid": gpu(1)["uuid"], "productName": "NVIDIA H200", "memoryBytes": 80 * GIB,
+        "health": "Healthy",
+        "shares": [{"namespace": "default", "pod": "", "container": "", "claim": "train",
+                    "claimUID": claim["metadata"]["uid"], "request": "gpu-0", "memoryBytes": 8 * GIB, "cores": 30,
+                    "slots": 1, "usedBytes": 3 * GIB}]}  # fmt: skip
+    assert second["shares"] == []
+
+
+def test_the_status_command_prints_json_and_a_table(agent: Agent, cluster: FakeCluster) -> None:
+    port = started(agent)
+    busy(agent, cluster)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(AGENT), "status", "--operator", f"127.0.0.1:{port}", *arguments], capture_output=True, text=True)
+
+    assert json.loads(run("-o", "json").stdout) == json.loads(get(port, "/status")[1])
+    table = run().stdout
+    assert re.search(rf"^{device_name(1)} +NVIDIA H200 +Healthy +81920 MiB$", table, re.MULTILINE)
+    assert re.search(r"^ +default +- +- +train +8192 MiB +30 +3072 MiB$", table, re.MULTILINE)
+    agent.kill()
+    gone = run()
+    assert gone.returncode == 1 and "no agent answers" in gone.stderr
+
+
+def test_metrics_have_the_names_and_labels_of_the_golden_list(agent: Agent, cluster: FakeCluster) -> None:
+    port = started(agent)
+    busy(agent, cluster)
+    text = get(port, "/metrics")[1]
+    names = sorted({re.sub(r'="[^"]*"', "", line.rsplit(" ", 1)[0]) for line in text.splitlines() if not line.startswith("#")})
+    assert names == GOLDEN.read_text().splitlines()
+    assert f'drawbridge_agent_committed_bytes{{gpu="{gpu(1)["uuid"]}"}} {8 * GIB}' in text
+    assert 'drawbridge_agent_prepare_seconds_count{result="done"} 1' in text
+
+
+def test_help_and_wrong_options_are_told(tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(AGENT), *arguments], capture_output=True, text=True)
+
+    assert run("--help").returncode == 0 and "--devices" in run("--help").stdout
+    assert run("--node", "UPPER").returncode == 1
+    assert run("--node", "n", "--kubelet-root", "relative").returncode == 1
+    missing = run("--node", "n", "--kubelet-root", str(tmp_path / "nowhere"), "--cdi", str(tmp_path))
+    assert missing.returncode == 1 and "nowhere" in missing.stderr
