@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from bed.place import BASE
@@ -22,45 +24,82 @@ def output(*command: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
 
-def files() -> set[str]:
-    found: set[str] = set()
-    for top in FOLDERS:
-        if top.exists():
-            found.add(str(top))
-            found |= {os.path.join(folder, name) for folder, below, names in os.walk(top) for name in [*below, *names]}
-    return found
+class Others:
+    """The clusters that stand beside the ones that are looked at: what is theirs is passed over."""
+
+    def __init__(self, mine: frozenset[str]) -> None:
+        self.processes = read_processes()
+        started = {pid: match[1] for pid, process in self.processes.items()
+                   if (match := re.search(r"/bed/init\.py (\S+)", process.command))}  # fmt: skip
+        self.names = set(started.values()) - mine
+        self._roots = {pid for pid, name in started.items() if name in self.names}
+
+    def owns_process(self, pid: int) -> bool:
+        """Whether it comes from a process of theirs."""
+        while pid in self.processes:
+            if pid in self._roots:
+                return True
+            pid = self.processes[pid].parent
+        return False
+
+    def owns_text(self, text: str) -> bool:
+        """Whether a path or a name is theirs."""
+        return any(re.search(rf"drawbridge(-cluster)?[-/]{re.escape(name)}(/|$)", text) for name in self.names)
 
 
-def cgroups() -> set[str]:
-    return {folder for folder, _, _ in os.walk("/sys/fs/cgroup") if "drawbridge" in folder or "kubepods" in folder}
+@dataclass(frozen=True)
+class Process:
+    """A process as far as it is of interest."""
+
+    command: str
+    parent: int
+    pid_namespace: str
+    network: str
 
 
-def processes() -> set[str]:
-    """Those in a process namespace of their own, and those that work on a cluster."""
-    found, ours = set(), os.readlink("/proc/self/ns/pid")
+def read_processes() -> dict[int, Process]:
+    found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            state = (entry / "stat").read_text(encoding="utf-8").rpartition(") ")[2][0]
-            foreign = os.readlink(entry / "ns" / "pid") != ours
+            state, parent = (entry / "stat").read_text(encoding="utf-8").rpartition(") ")[2].split()[:2]
+            spaces = [os.readlink(entry / "ns" / name) for name in ("pid", "net")]
         except OSError:
-            continue
-        if state != "Z" and (foreign or "/bed/init.py" in command):
-            found.add(f"{entry.name} {command[:120]}")
+            continue  # it has ended
+        if state != "Z":
+            found[int(entry.name)] = Process(command, int(parent), *spaces)
     return found
 
 
-def network_namespaces() -> set[str]:
+def files(others: Others) -> set[str]:
+    found: set[str] = set()
+    for top in FOLDERS:
+        if top.exists():
+            found.add(str(top))
+            found |= {os.path.join(folder, name) for folder, below, names in os.walk(top) for name in [*below, *names]}
+    if others.names:
+        found.discard(str(BASE))
+    return {path for path in found if not others.owns_text(path)}
+
+
+def cgroups(others: Others) -> set[str]:
+    found = {folder for folder, _, _ in os.walk("/sys/fs/cgroup") if "drawbridge" in folder or "kubepods" in folder}
+    return {folder for folder in found if not others.owns_text(folder)}
+
+
+def processes(others: Others) -> set[str]:
+    """Those in a process namespace of their own, and those that work on a cluster."""
+    ours = os.readlink("/proc/self/ns/pid")
+    return {f"{pid} {process.command[:120]}" for pid, process in others.processes.items()
+            if (process.pid_namespace != ours or "/bed/init.py" in process.command) and not others.owns_process(pid)}
+
+
+def network_namespaces(others: Others) -> set[str]:
     """Those that a process lives in, besides our own."""
-    found, ours = set(), os.readlink("/proc/self/ns/net")
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found.add(os.readlink(entry / "ns" / "net"))
-            except OSError:
-                continue
+    ours = os.readlink("/proc/self/ns/net")
+    found = {process.network for pid, process in others.processes.items() if not others.owns_process(pid)}
     return (found - {ours}) | {f"named {line}" for line in output("ip", "netns", "list")}
 
 
@@ -69,17 +108,19 @@ def rules() -> set[str]:
     return set(output("nft", "--stateless", "list", "ruleset"))
 
 
-def take() -> dict[str, set[str]]:
-    """A snapshot by kind."""
+def take(*mine: str) -> dict[str, set[str]]:
+    """A snapshot by kind; of clusters, those called `mine` and nothing of others that stand beside them."""
+    others = Others(frozenset(mine))
     mounts = {" ".join(line.split(" ")[3:6]) for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines()}
     links = {line.split(": ")[1] for line in output("ip", "-o", "link")}
     addresses = {" ".join(line.split()[1:4]) for line in output("ip", "-o", "address")}
     settings = {f"{name} = {Path('/proc/sys', name).read_text('utf-8').strip()}" for name in SETTINGS
                 if Path("/proc/sys", name).exists()}  # fmt: skip
     sockets = {line.split()[-1] for line in Path("/proc/net/unix").read_text("utf-8").splitlines()
-               if "drawbridge-cluster" in line}  # fmt: skip
-    return {"mounts": mounts, "links": links, "addresses": addresses, "network namespaces": network_namespaces(),
-            "control groups": cgroups(), "processes": processes(), "rules": rules(), "files": files(),
+               if "drawbridge-cluster" in line and not others.owns_text(line.split()[-1])}  # fmt: skip
+    return {"mounts": mounts, "links": links, "addresses": addresses, "network namespaces": network_namespaces(others),
+            "control groups": cgroups(others), "processes": processes(others), "rules": rules(),
+            "files": files(others),
             "kernel settings": settings, "sockets": sockets}  # fmt: skip
 
 

@@ -22,16 +22,21 @@ COMMAND = str(HERE.parent / "cluster")
 STEPS = ("namespaces", "keys", "etcd", "API server", "controllers, scheduler and proxy", "kubelets", "nodes ready")
 
 
+def take() -> dict[str, set[str]]:
+    """The machine, but for clusters of other tests and people."""
+    return snapshot.take("killed", "small", "mended")
+
+
 @pytest.fixture
 def before() -> dict[str, set[str]]:
-    return snapshot.take()
+    return take()
 
 
 def same(before: dict[str, set[str]]) -> None:
     """The machine comes to be as it was; what ends needs a moment to be gone."""
     with contextlib.suppress(Exception):
-        wait_for(lambda: not snapshot.difference(before, snapshot.take()), "nothing to be left", 20.0)
-    assert snapshot.difference(before, snapshot.take()) == {}
+        wait_for(lambda: not snapshot.difference(before, take()), "nothing to be left", 20.0)
+    assert snapshot.difference(before, take()) == {}
 
 
 def killed(name: str, step: str | None = None, seconds: float | None = None) -> None:
@@ -88,7 +93,7 @@ def test_down_with_running_pods_leaves_nothing(before: dict[str, set[str]]) -> N
     made = Cluster("small")
     made.up(Wish(nodes=1))
     run_pod(made, "a")
-    during = snapshot.difference(before, snapshot.take())
+    during = snapshot.difference(before, take())
     for kind in ("network namespaces", "control groups", "processes", "files", "sockets"):
         assert during[kind], f"the snapshot sees nothing of a running cluster's {kind}"
     made.down()
@@ -103,7 +108,7 @@ def test_a_cluster_whose_first_process_is_killed_leaves_nothing_that_down_does_n
     run_pod(made, "a")
     os.kill(made.space.pid(), signal.SIGKILL)
     wait_for(lambda: not made.space.is_up(), "the first process to be gone")
-    wait_for(lambda: not snapshot.take()["processes"] - before["processes"], "its processes to be gone with it")
+    wait_for(lambda: not take()["processes"] - before["processes"], "its processes to be gone with it")
     made.down()
     same(before)
 
@@ -133,11 +138,12 @@ def test_clusters_stand_side_by_side(small_for_all: Cluster, small: Cluster) -> 
     assert small_for_all.api.answers("/readyz")
 
 
+GROUP = next(top for top in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup") if os.path.isdir(top)) + "/drawbridge-planted"
 PLANTED = {
     "mounts": (["mount", "-t", "tmpfs", "tmpfs", "{folder}"], ["umount", "{folder}"]),
     "links": (["ip", "link", "add", "planted0", "type", "bridge"], ["ip", "link", "delete", "planted0"]),
     "network namespaces": (["ip", "netns", "add", "planted"], ["ip", "netns", "delete", "planted"]),
-    "control groups": (["mkdir", "/sys/fs/cgroup/pids/drawbridge-planted"], ["rmdir", "/sys/fs/cgroup/pids/drawbridge-planted"]),
+    "control groups": (["mkdir", GROUP], ["rmdir", GROUP]),
     "rules": (["nft", "add", "table", "ip", "planted"], ["nft", "delete", "table", "ip", "planted"]),
     "files": (["mkdir", "-p", str(BASE / "planted")], ["rm", "-r", str(BASE / "planted")]),
 }
@@ -148,7 +154,7 @@ def test_the_comparison_finds_a_leftover(before: dict[str, set[str]], tmp_path: 
     plant, remove = ([word.format(folder=tmp_path) for word in words] for words in PLANTED[kind])
     subprocess.run(plant, check=True)
     try:
-        assert kind in snapshot.difference(before, snapshot.take())
+        assert kind in snapshot.difference(before, take())
     finally:
         subprocess.run(remove, check=True)
 
@@ -156,7 +162,7 @@ def test_the_comparison_finds_a_leftover(before: dict[str, set[str]], tmp_path: 
 def test_the_comparison_finds_a_process(before: dict[str, set[str]]) -> None:
     with subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "sleep", "600"]) as child:
         try:
-            wait_for(lambda: "processes" in snapshot.difference(before, snapshot.take()), "the process")
+            wait_for(lambda: "processes" in snapshot.difference(before, take()), "the process")
         finally:
             child.kill()
 
