@@ -1,0 +1,88 @@
+#pragma once
+// A disk in memory that fails, fills up, and forgets at a power cut what was not synced.
+
+#include "agent/files.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// The process ends here.
+struct Crash {};
+
+class FaultyFiles final : public Files {
+public:
+    base::Result<void> write(const std::string& path, std::string_view text, WriteHow how,
+                             mode_t) override {
+        const bool dies = dies_now();
+        if (full) return base::fail(base::ErrorKind::internal, "no space left", path);
+        // A crash comes before the rename, or behind it.
+        if (dies && crash_before) throw Crash();
+        File& file = files_[path];
+        file.now = text;
+        if (how == WriteHow::durable) file.synced = file.now;
+        if (dies) throw Crash();
+        return {};
+    }
+    base::Result<std::string> read(const std::string& path, std::size_t max_bytes) override {
+        const auto found = files_.find(path);
+        if (found == files_.end()) return base::fail(base::ErrorKind::not_found, "none", path);
+        if (found->second.now.size() > max_bytes)
+            return base::fail(base::ErrorKind::invalid_input, "too large", path);
+        return found->second.now;
+    }
+    base::Result<void> remove(const std::string& path) override {
+        const bool dies = dies_now();
+        if (dies && crash_before) throw Crash();
+        files_.erase(path);
+        std::erase_if(files_, [&](const auto& f) { return f.first.starts_with(path + "/"); });
+        if (dies) throw Crash();
+        return {};
+    }
+    base::Result<std::vector<std::string>> list(const std::string& path) override {
+        std::vector<std::string> names;
+        for (const auto& [file, content] : files_) {
+            if (!file.starts_with(path + "/")) continue;
+            std::string name = file.substr(path.size() + 1);
+            name = name.substr(0, name.find('/'));
+            if (names.empty() || names.back() != name) names.push_back(std::move(name));
+        }
+        return names;
+    }
+
+    /// The machine goes off and comes back: `/cdi` was in memory, the rest is what was synced.
+    void cut_power() {
+        std::erase_if(files_, [](const auto& file) {
+            return file.first.starts_with("/cdi/") || file.second.synced.empty();
+        });
+        for (auto& [path, file] : files_)
+            file.now = file.synced;
+    }
+    [[nodiscard]] std::map<std::string, std::string> all() const {
+        std::map<std::string, std::string> all;
+        for (const auto& [path, file] : files_)
+            all.emplace(path, file.now);
+        return all;
+    }
+    /// As somebody else does it, who does not fail.
+    void put(const std::string& path, std::string text) { files_[path].now = std::move(text); }
+    void drop(const std::string& path) { files_.erase(path); }
+
+    bool full = false;
+    bool crash_before = false;
+    int crash_after = -1;  ///< changes until the process dies; -1: never
+
+private:
+    struct File {
+        std::string now;
+        std::string synced;
+    };
+    bool dies_now() { return crash_after >= 0 && crash_after-- == 0; }
+
+    std::map<std::string, File> files_;
+};
+
+}  // namespace drawbridge::agent

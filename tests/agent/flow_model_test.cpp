@@ -1,0 +1,290 @@
+// Random lives of a node against a model: prepare, repeat, unprepare, crash, reboot, a full disk,
+// an API server that is away, a scheduler that gives a device away twice.
+
+#include "agent/cdi_spec.hpp"
+#include "agent/prepare_flow.hpp"
+#include "agent/share_pages.hpp"
+#include "preload/abi.h"
+#include "tests/agent/faulty_files.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <unistd.h>
+
+using namespace drawbridge::agent;
+using drawbridge::base::ErrorKind;
+using drawbridge::base::fail;
+using drawbridge::base::ManualClock;
+
+namespace {
+
+constexpr std::int64_t gib = std::int64_t{1} << 30;
+constexpr char marker = '\x5a';
+
+/// What the kubelet knows of a claim.
+struct Known {
+    ClaimFacts facts;
+    bool prepared = false;  ///< it was told so, in this boot, and has not ended it
+    std::vector<PreparedShare> answer;
+};
+
+class Life {
+public:
+    explicit Life(unsigned seed) : random_(seed) {
+        std::string name = "/tmp/drawbridge-lock-XXXXXX";
+        const int file = ::mkstemp(name.data());
+        REQUIRE(file >= 0);
+        ::close(file);
+        lock_ = name;
+        auto made = Inventory::make({{.uuid = "GPU-a", .memory_bytes = 8 * gib},
+                                     {.uuid = "GPU-b", .memory_bytes = 8 * gib}},
+                                    {.split_count = 3}, {});
+        REQUIRE(made);
+        inventory_ = *made;
+        restart();
+    }
+    ~Life() { ::unlink(lock_.c_str()); }
+    Life(const Life&) = delete;
+    Life& operator=(const Life&) = delete;
+
+    void step() {
+        switch (pick(12)) {
+            case 0:
+            case 1:
+                return allocate();
+            case 2:
+            case 3:
+            case 4:
+                return prepare();
+            case 5:
+            case 6:
+                return unprepare();
+            case 7:
+                return late_prepare();
+            case 8:
+                if (pick(3) == 0) return reboot();
+                return restart();
+            case 9:
+                files.full = pick(2) == 0;
+                return;
+            case 10:
+                return lose_cdi_file();
+            default:
+                clock_.advance(std::chrono::seconds(pick(400)));
+                static_cast<void>(flow_->restore_cdi_files());
+                static_cast<void>(flow_->sweep());
+        }
+    }
+
+    /// All that must hold between any two steps, seen from the files and the kubelet alone.
+    void check() {
+        std::map<std::string, Amounts> sums;
+        const auto all = files.all();
+        for (const auto& [uid, known] : claims_) {
+            if (!known.prepared) continue;
+            for (std::size_t i = 0; i < known.facts.devices.size(); ++i) {
+                const AllocatedDevice& device = known.facts.devices[i];
+                sums[device.device] += *device.consumed;
+                const std::string folder = "/shares/" + share_name(uid, i);
+                REQUIRE(all.contains(folder + "/limits"));
+                REQUIRE(all.contains(folder + "/ledger"));
+                const auto limits = read_limits(all.at(folder + "/limits"));
+                REQUIRE(limits);
+                CHECK(limits->memory_bytes == device.consumed->memory_bytes);
+                CHECK(limits->boot_id == boot_id());
+                // A container has written there.
+                CHECK(all.at(folder + "/ledger").back() == marker);
+            }
+        }
+        for (const auto& [device, sum] : sums) {
+            CHECK(sum.memory_bytes <= 8 * gib);
+            CHECK(sum.cores <= 100);
+            CHECK(sum.slots <= 3);
+        }
+        for (const std::string& uid : ended_) {
+            for (const auto& [path, text] : all) {
+                if (path.starts_with("/claims/")) continue;
+                CHECK_MESSAGE(path.find(uid) == std::string::npos, path);
+            }
+        }
+    }
+
+    void end_all() {
+        files.full = false;
+        for (auto& [uid, known] : claims_)
+            CHECK(flow_->unprepare(uid));
+        clock_.advance(std::chrono::hours(1));
+        static_cast<void>(flow_->sweep());
+        CHECK(files.all().empty());
+    }
+
+    FaultyFiles files;
+
+private:
+    std::size_t pick(std::size_t below) { return random_() % below; }
+    [[nodiscard]] std::string boot_id() const {
+        return fmt::format("00000000-0000-4000-8000-{:012x}", boot_);
+    }
+
+    void restart() {
+        files.crash_after = -1;
+        flow_ = std::make_unique<PrepareFlow>(files, clock_,
+                                              FlowPaths{"/claims", "/shares", "/cdi", lock_});
+        flow_->set_view({.pool = "node",
+                         .boot_id = boot_id(),
+                         .inventory = inventory_,
+                         .container = {.shares_folder = "/shares"}});
+    }
+
+    void reboot() {
+        ++boot_;
+        files.cut_power();
+        for (auto& [uid, known] : claims_)
+            known.prepared = false;
+        ended_.clear();
+        restart();
+    }
+
+    /// Sometimes more than there is: the scheduler errs too.
+    void allocate() {
+        const std::string uid = fmt::format("{:08x}-0000-4000-8000-000000000000", ++count_);
+        Known known;
+        known.facts.claim = {"ns", "claim-" + uid, uid};
+        known.facts.allocated = true;
+        known.facts.consumers = {{"pod", "p"}};
+        for (std::size_t i = 0; i <= pick(2); ++i) {
+            known.facts.devices.push_back(
+                {.request = "gpu",
+                 .pool = "node",
+                 .device = inventory_.offers()[pick(2)].name,
+                 .share_id = fmt::format("{}-{}", uid, i),
+                 .consumed = Amounts{gib * static_cast<std::int64_t>(1 + pick(5)),
+                                     static_cast<std::int64_t>(pick(5) * 20), 1}});
+        }
+        claims_.emplace(uid, std::move(known));
+    }
+
+    Known* any() {
+        if (claims_.empty()) return nullptr;
+        return &std::next(claims_.begin(), static_cast<std::ptrdiff_t>(pick(claims_.size())))
+                    ->second;
+    }
+
+    /// Runs a call that may die in the middle of its changes; nothing where it did.
+    template <class Call>
+    auto survive(Call call) -> std::optional<decltype(call())> {
+        if (pick(3) == 0) {
+            files.crash_after = static_cast<int>(pick(8));
+            files.crash_before = pick(2) == 0;
+        }
+        try {
+            auto result = call();
+            files.crash_after = -1;
+            return result;
+        } catch (const Crash&) {
+            restart();
+            return std::nullopt;
+        }
+    }
+
+    void prepare() {
+        Known* known = any();
+        if (known == nullptr) return;
+        const bool away = pick(5) == 0;
+        ClaimLookup lookup{known->facts, flow_->now_asking()};
+        if (away) lookup.facts = fail(ErrorKind::unavailable, "away");
+        const ClaimName claim = known->facts.claim;
+        if (!away) ended_.erase(claim.uid);  // begun anew: files may be there, whatever comes of it
+        const auto result = survive([&] { return flow_->prepare(claim, lookup); });
+        if (!result || !*result) return;
+        if (known->prepared) CHECK(**result == known->answer);
+        // Completed before a crash, though the kubelet was not told; never what it has ended.
+        if (away) CHECK_FALSE(ended_.contains(claim.uid));
+        took(*known, **result);
+    }
+
+    void took(Known& known, const std::vector<PreparedShare>& answer) {
+        CHECK(answer.size() == known.facts.devices.size());
+        const auto all = files.all();
+        CHECK(all.contains("/cdi/" + cdi_file_name(known.facts.claim.uid)));
+        if (!known.prepared) {
+            for (std::size_t i = 0; i < answer.size(); ++i) {
+                const std::string ledger =
+                    "/shares/" + share_name(known.facts.claim.uid, i) + "/ledger";
+                REQUIRE(all.contains(ledger));
+                std::string used = all.at(ledger);
+                used.back() = marker;
+                files.put(ledger, used);
+            }
+        }
+        known.prepared = true;
+        known.answer = answer;
+    }
+
+    void unprepare() {
+        Known* known = any();
+        if (known == nullptr) return;
+        const std::string uid = known->facts.claim.uid;
+        known->prepared = false;  // the kubelet asks when no container runs any more
+        const auto result = survive([&] { return flow_->unprepare(uid); });
+        if (!result) return;
+        REQUIRE(*result);  // also on a full disk
+        ended_.insert(uid);
+        if (pick(2) == 0) claims_.erase(uid);
+    }
+
+    /// A question to the API server that was answered before the claim was unprepared.
+    void late_prepare() {
+        Known* known = any();
+        if (known == nullptr) return;
+        const ClaimName claim = known->facts.claim;
+        const ClaimLookup lookup{known->facts, flow_->now_asking()};
+        known->prepared = false;
+        REQUIRE(flow_->unprepare(claim.uid));
+        ended_.insert(claim.uid);
+        CHECK_FALSE(flow_->prepare(claim, lookup));
+    }
+
+    void lose_cdi_file() {
+        if (const Known* known = any()) files.drop("/cdi/" + cdi_file_name(known->facts.claim.uid));
+    }
+
+    std::mt19937 random_;
+    ManualClock clock_{ManualClock::Wall(std::chrono::seconds(1'700'000'000))};
+    Inventory inventory_;
+    std::string lock_;
+    std::unique_ptr<PrepareFlow> flow_;
+    std::map<std::string, Known> claims_;
+    std::set<std::string> ended_;
+    int boot_ = 1;
+    unsigned count_ = 0;
+};
+
+/// As DRAWBRIDGE_AGENT_LIVES says; `tests/run --long` sets it.
+unsigned lives() {
+    const char* text = std::getenv("DRAWBRIDGE_AGENT_LIVES");
+    return text == nullptr ? 1000U : static_cast<unsigned>(std::atoi(text));
+}
+
+}  // namespace
+
+TEST_CASE("no life of a node breaks an account, loses a file or keeps one") {
+    for (unsigned seed = 1; seed <= lives(); ++seed) {
+        CAPTURE(seed);
+        Life life(seed);
+        for (int i = 0; i < 60; ++i) {
+            CAPTURE(i);
+            life.step();
+            life.check();
+        }
+        life.end_all();
+    }
+}
