@@ -12,7 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from bed import components, daemons, images, keys, node as nodes
+from bed import components, daemons, images, keys
+from bed import node as nodes
 from bed.api import Api
 from bed.daemons import Daemon, Release
 from bed.node import Node

@@ -95,8 +95,10 @@ def scheduler(place: Place, release: Release) -> Daemon:
 
 
 def proxy(place: Place, release: Release) -> Daemon:
-    return Daemon("kube-proxy", [
-        release.program("kube-proxy"), f"--config={place.root}/kube-proxy.json", "--hostname-override=node-1"])
+    return Daemon(
+        "kube-proxy",
+        [release.program("kube-proxy"), f"--config={place.root}/kube-proxy.json", "--hostname-override=node-1"],
+    )
 
 
 def proxy_configuration(place: Place, release: Release) -> dict:

@@ -93,7 +93,12 @@ class Account:
             if account := spec.get("serviceAccountName"):
                 self.api.call("POST", path, {"metadata": {"name": account}})
             if level := spec.get("priorityClassName"):
-                kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": level}, "value": 1}
+                kind = {
+                    "apiVersion": "scheduling.k8s.io/v1",
+                    "kind": "PriorityClass",
+                    "metadata": {"name": level},
+                    "value": 1,
+                }
                 self.api.apply(f"/apis/scheduling.k8s.io/v1/priorityclasses/{level}", kind)
             for template in (document.get("spec") or {}).get("volumeClaimTemplates", []):
                 for number in range(document["spec"].get("replicas", 1)):
@@ -103,7 +108,9 @@ class Account:
                     self._volume(claim["claimName"])
             for node in self.api.get("/api/v1/nodes?labelSelector=drawbridge.test/fake")["items"]:
                 labels = {"metadata": {"labels": spec.get("nodeSelector") or {}}}
-                self.api.call("PATCH", f"/api/v1/nodes/{node['metadata']['name']}", labels, "application/merge-patch+json")
+                self.api.call(
+                    "PATCH", f"/api/v1/nodes/{node['metadata']['name']}", labels, "application/merge-patch+json"
+                )
 
     def _volume(self, claim: str) -> None:
         """A volume for a claim, both bound to each other from the start."""
@@ -136,8 +143,11 @@ class Account:
             self._say_notice(message)
         if refused:
             return [{}]
-        decided = [pod["spec"].get("nodeName") or any(
-            entry.get("reason") == "Unschedulable" for entry in pod.get("status", {}).get("conditions", [])) for pod in pods]
+        decided = [
+            pod["spec"].get("nodeName")
+            or any(entry.get("reason") == "Unschedulable" for entry in pod.get("status", {}).get("conditions", []))
+            for pod in pods
+        ]
         return pods if pods and all(decided) else None
 
     def _outcome(self, pod: dict) -> Iterator[str]:

@@ -111,15 +111,20 @@ class Installation:
 
     def answers(self) -> bool:
         """A dry run reaches the webhook, and comes back changed or denied rather than failed."""
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "asking-", "namespace": "default"},
-               "spec": {"containers": [{"name": "a", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "0"}}}]}}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"generateName": "asking-", "namespace": "default"},
+            "spec": {"containers": [{"name": "a", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "0"}}}]},
+        }
         path = "/api/v1/namespaces/default/pods?dryRun=All"
         status, _, text = self.cluster.api.exchange("POST", path, pod)
         return status == 201 and "nvidia.com/gpu" not in json.loads(text)["spec"]["containers"][0]["resources"]
 
     def pods(self) -> list[dict]:
         listed = self.cluster.api.get(
-            f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component%3Dwebhook")
+            f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component%3Dwebhook"
+        )
         return listed["items"]
 
     def logs(self) -> str:
@@ -131,7 +136,12 @@ class Installation:
         """From now on reviews go by way of a recorder, until `direct`."""
         service = self.cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{SERVICE}")
         recorder = Recorder(
-            self.cluster.space, service["spec"]["clusterIP"], 443, f"{SERVICE}.{NAMESPACE}.svc", str(self.authority().file))
+            self.cluster.space,
+            service["spec"]["clusterIP"],
+            443,
+            f"{SERVICE}.{NAMESPACE}.svc",
+            str(self.authority().file),
+        )
         self.set_client(recorder.client)
         return recorder
 

@@ -47,7 +47,10 @@ class Server:
         self._server.socket.close()
         self._server.socket = context.wrap_socket(listener, server_side=True)
         self._server.daemon_threads = True
-        self.client = {"url": f"https://{API_ADDRESS}:{listener_port(self._server)}/", "caBundle": keys.encoded(authority.file)}
+        self.client = {
+            "url": f"https://{API_ADDRESS}:{listener_port(self._server)}/",
+            "caBundle": keys.encoded(authority.file),
+        }
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
@@ -72,7 +75,9 @@ class Injector(Server):
             if operations := patch(request):
                 response["patchType"] = "JSONPatch"
                 response["patch"] = base64.b64encode(json.dumps(operations).encode()).decode()
-            return 200, json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}).encode()
+            return 200, json.dumps(
+                {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+            ).encode()
 
         super().__init__(space, answer)
 

@@ -49,7 +49,12 @@ def write_archive(file: Path, images: dict[str, list[str]], layer: bytes) -> Non
         config = {"architecture": "amd64", "os": "linux", "config": {"Entrypoint": command, "Env": ["PATH=/bin"]},
                   "rootfs": {"type": "layers", "diff_ids": [stored["digest"]]}}  # fmt: skip
         described = blob(json.dumps(config).encode(), "config.v1+json")
-        manifest = {"schemaVersion": 2, "mediaType": f"{MEDIA}.manifest.v1+json", "config": described, "layers": [stored]}
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": f"{MEDIA}.manifest.v1+json",
+            "config": described,
+            "layers": [stored],
+        }
         entry = blob(json.dumps(manifest).encode(), "manifest.v1+json")
         names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
         manifests.append(entry | {"annotations": names})

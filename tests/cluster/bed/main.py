@@ -110,8 +110,11 @@ def execute(options: argparse.Namespace, command: list[str]) -> int:
 
 def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Namespace], int]]]:
     top = argparse.ArgumentParser(
-        prog="cluster", description="A real Kubernetes on this machine, in namespaces of its own.",
-        epilog=EXAMPLES % {"default": components.DEFAULT_MINOR}, formatter_class=argparse.RawDescriptionHelpFormatter)
+        prog="cluster",
+        description="A real Kubernetes on this machine, in namespaces of its own.",
+        epilog=EXAMPLES % {"default": components.DEFAULT_MINOR},
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, help: str, default: str | None = DEFAULT_NAME) -> argparse.ArgumentParser:
@@ -121,9 +124,13 @@ def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Name
 
     one = command("up", "start a cluster, or mend what of it is not running")
     one.add_argument("--kubernetes", choices=components.MINORS, default=components.DEFAULT_MINOR, help="minor version")
-    one.add_argument("--nodes", type=int, default=1, help="real nodes: each its own kubelet and containerd (default: 1)")
+    one.add_argument(
+        "--nodes", type=int, default=1, help="real nodes: each its own kubelet and containerd (default: 1)"
+    )
     one.add_argument("--control-plane-only", action="store_true", help="no real node")
-    one.add_argument("--feature-gates", metavar="GATE=BOOL,...", help="instead of what the minor needs to share devices")
+    one.add_argument(
+        "--feature-gates", metavar="GATE=BOOL,...", help="instead of what the minor needs to share devices"
+    )
     one.add_argument("--fake-nodes", type=int, default=0, metavar="N", help="add nodes that are played by KWOK")
     one.add_argument("--fleet", type=Path, metavar="FILE", help="ResourceSlices to create, with played nodes as needed")
     one.add_argument("--drawbridge", action="store_true", help="install Drawbridge from this tree's build")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -59,10 +60,8 @@ def clear(place: Place) -> None:
         remove_cgroup(top)
     unmount_below(place.root)
     shutil.rmtree(place.root, ignore_errors=True)
-    try:
+    with contextlib.suppress(OSError):  # other clusters lie there
         BASE.rmdir()
-    except OSError:
-        pass  # other clusters lie there
 
 
 def left_of(place: Place) -> list[str]:

@@ -92,8 +92,11 @@ def cgroups(others: Others) -> set[str]:
 def processes(others: Others) -> set[str]:
     """Those in a process namespace of their own, and those that work on a cluster."""
     ours = os.readlink("/proc/self/ns/pid")
-    return {f"{pid} {process.command[:120]}" for pid, process in others.processes.items()
-            if (process.pid_namespace != ours or "/bed/init.py" in process.command) and not others.owns_process(pid)}
+    return {
+        f"{pid} {process.command[:120]}"
+        for pid, process in others.processes.items()
+        if (process.pid_namespace != ours or "/bed/init.py" in process.command) and not others.owns_process(pid)
+    }
 
 
 def network_namespaces(others: Others) -> set[str]:

@@ -31,6 +31,18 @@ def pod(name: str, *containers: dict, **spec: Any) -> dict:
             "spec": {"containers": list(containers) or [container()], **spec}}  # fmt: skip
 
 
+def legacy_names(found: dict) -> set[str]:
+    spec = found["spec"]
+    amounts = [
+        entry.get("resources", {}).get(part) or {} for entry in spec["containers"] for part in ("limits", "requests")
+    ]
+    return {name for part in amounts for name in part if name.startswith("nvidia.com/")}
+
+
+def own_entries(found: dict) -> dict[str, str]:
+    return {entry["name"]: entry["resourceClaimTemplateName"] for entry in found["spec"].get("resourceClaims", [])}
+
+
 class Bench:
     """A cluster with Drawbridge."""
 
@@ -90,8 +102,12 @@ class Bench:
         """Another mutating webhook beside ours, for one namespace; its name says whether before or after."""
         server = Injector(self.cluster.space, patch)
         self.api.call("POST", CONFIGURATIONS, server.configuration(name, namespace, reinvoke))
-        probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "probe-"},
-                 "spec": {"containers": [{"name": "probe", "image": "a"}]}}
+        probe = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"generateName": "probe-"},
+            "spec": {"containers": [{"name": "probe", "image": "a"}]},
+        }
         path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
         try:
             wait_for(lambda: self.api.exchange("POST", path, probe) and server.requests, "the injector to be called")

@@ -98,6 +98,3 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
     made = item.stash.get(EVIDENCE, None)
     if report.failed and report.when == "call" and made is not None:
         report.sections += made.evidence()
-
-
-

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 import check
-from bench import Bench, Names
 from bed.space import wait_for
+from bench import Bench, Names
 from check import Case, Device, Judge, Share, require
 
 SERVER_FIELDS = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation", "namespace", "name",
@@ -19,8 +19,15 @@ SERVER_FIELDS = ("uid", "creationTimestamp", "managedFields", "resourceVersion",
 def as_pod(case: Case) -> dict:
     """The pod that a case's manifest is, or makes."""
     template = copy.deepcopy(check.pod_template(case.document))
-    metadata = {key: value for key, value in (template.get("metadata") or {}).items() if key in ("annotations", "labels")}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "generateName": "case-"}, "spec": template["spec"]}
+    metadata = {
+        key: value for key, value in (template.get("metadata") or {}).items() if key in ("annotations", "labels")
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "generateName": "case-"},
+        "spec": template["spec"],
+    }
 
 
 def plain(document: dict) -> dict:
@@ -87,7 +94,8 @@ class ClusterJudge:
             now = names.pod(name)
             conditions = now.get("status", {}).get("conditions") or []
             unschedulable = any(
-                entry["type"] == "PodScheduled" and entry.get("reason") == "Unschedulable" for entry in conditions)
+                entry["type"] == "PodScheduled" and entry.get("reason") == "Unschedulable" for entry in conditions
+            )
             return now if now["spec"].get("nodeName") or unschedulable else None
 
         now = wait_for(decided, f"the scheduler to decide on {name}")
@@ -146,7 +154,9 @@ class ClusterJudge:
         if "left in place so that API validation denies it" in case.remarks:
             return
         for options in check.denial_words(case):
-            require(any(check.says(message, word) for word in options), f"the denial names none of {options}: {message}")
+            require(
+                any(check.says(message, word) for word in options), f"the denial names none of {options}: {message}"
+            )
 
     def left(self, case: Case, names: Names, pods: list[dict]) -> None:
         before = self.control.create(as_pod(case), dry_run=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import check
 import pytest
-from bench import Bench, Names
 from bed.space import wait_for
+from bench import Bench, Names
 from conftest import FLEET
 from judge import ClusterJudge
 
@@ -65,7 +65,12 @@ def prepare(names: Names, case: check.Case) -> None:
     if account := spec.get("serviceAccountName"):
         names.api.call("POST", f"/api/v1/namespaces/{names.name}/serviceaccounts", {"metadata": {"name": account}})
     if runtime := spec.get("runtimeClassName"):
-        kind = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": runtime}, "handler": "runc"}
+        kind = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": runtime},
+            "handler": "runc",
+        }
         names.api.apply(f"/apis/node.k8s.io/v1/runtimeclasses/{runtime}", kind)
     for entry in spec.get("resourceClaims") or []:
         # A claim for nothing: that it is kept is what counts.
@@ -106,6 +111,3 @@ def can_be_placed(case: check.Case, judge: ClusterJudge) -> bool:
         if share and sum(share.memory_on(device) <= device.memory() for device in fitting) < share.devices:
             return False
     return True
-
-
-

@@ -37,7 +37,9 @@ def test_it_writes_nothing(bench: Bench) -> None:
     status, _ = check(bench.cluster)
     assert status == 0
     after = bench.api.get("/api/v1/namespaces/default/pods"), bench.installation.pods()
-    assert [each["metadata"]["uid"] for each in before[0]["items"]] == [each["metadata"]["uid"] for each in after[0]["items"]]
+    assert [each["metadata"]["uid"] for each in before[0]["items"]] == [
+        each["metadata"]["uid"] for each in after[0]["items"]
+    ]
     assert not bench.api.get("/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates")["items"]
 
 
@@ -46,7 +48,6 @@ def test_a_webhook_that_is_not_trusted_is_found(bench: Bench) -> None:
     path = f"{CONFIGURATIONS}/zz-drawbridge"
     before = bench.api.get(path)["webhooks"][0]["clientConfig"]
     other = bench.cluster.place.keys / "ca.crt"  # an authority, but not the one that signed
-
 
     wrong = before | {"caBundle": base64.b64encode(other.read_bytes()).decode()}
     bench.installation.set_client(wrong)
@@ -67,13 +68,19 @@ def test_an_account_without_rights_is_found(bench: Bench) -> None:
 def test_of_a_bare_cluster_without_the_gate_all_is_told(without_gate: Cluster) -> None:  # noqa: F811
     status, found = check(without_gate)
     assert status == 2
-    assert {subject for subject, (state, _) in found.items() if state == "bad"} >= {"gates", "rights", "class", "slices", "webhook"}
+    assert {subject for subject, (state, _) in found.items() if state == "bad"} >= {
+        "gates",
+        "rights",
+        "class",
+        "slices",
+        "webhook",
+    }
     assert "DRAConsumableCapacity" in found["gates"][1]
     assert found["runtime"][0] == "note"
 
 
 def test_no_cluster_is_one_finding(tmp_path) -> None:
-    done = subprocess.run([str(program()), "check", "--kubeconfig", str(tmp_path / "none")], capture_output=True, text=True)
+    done = subprocess.run(
+        [str(program()), "check", "--kubeconfig", str(tmp_path / "none")], capture_output=True, text=True
+    )
     assert done.returncode == 2 and done.stdout.startswith("BAD   api")
-
-

@@ -15,7 +15,7 @@ from bed import snapshot
 from bed.cluster import Cluster, Wish
 from bed.place import BASE
 from bed.space import wait_for
-from bench import pod, container
+from bench import container, pod
 from conftest import HERE
 
 COMMAND = str(HERE.parent / "cluster")
@@ -101,7 +101,7 @@ def test_down_with_running_pods_leaves_nothing(before: dict[str, set[str]]) -> N
 
 
 def test_a_cluster_whose_first_process_is_killed_leaves_nothing_that_down_does_not_take(
-    before: dict[str, set[str]]
+    before: dict[str, set[str]],
 ) -> None:
     made = Cluster("small")
     made.up(Wish(nodes=1))
@@ -114,7 +114,9 @@ def test_a_cluster_whose_first_process_is_killed_leaves_nothing_that_down_does_n
 
 
 @pytest.mark.parametrize(
-    "part", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "containerd-1", "kubelet-1"])
+    "part",
+    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "containerd-1", "kubelet-1"],
+)
 def test_up_mends_a_cluster_of_which_a_part_was_killed(small_for_all: Cluster, part: str) -> None:
     small_for_all.space.kill(part)
     assert small_for_all.space.daemons()[part] != "running"
@@ -165,5 +167,3 @@ def test_the_comparison_finds_a_process(before: dict[str, set[str]]) -> None:
             wait_for(lambda: "processes" in snapshot.difference(before, take()), "the process")
         finally:
             child.kill()
-
-

@@ -29,7 +29,9 @@ def scaled(bench: Bench, replicas: int) -> Iterator[None]:
 
     def scale(count: int) -> None:
         bench.api.call("PATCH", DEPLOYMENT, {"spec": {"replicas": count}}, "application/merge-patch+json")
-        wait_for(lambda: bench.installation.rolled_out() and len(bench.installation.pods()) == count, f"{count} webhooks")
+        wait_for(
+            lambda: bench.installation.rolled_out() and len(bench.installation.pods()) == count, f"{count} webhooks"
+        )
 
     scale(replicas)
     try:
@@ -143,7 +145,9 @@ def test_an_expired_certificate_refuses_our_pods_until_it_is_renewed(bench: Benc
         bench.api.call("PATCH", path, data, "application/merge-patch+json")
 
     def restart() -> None:
-        bench.api.call("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component%3Dwebhook")
+        bench.api.call(
+            "DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component%3Dwebhook"
+        )
         wait_for(lambda: all(each["status"].get("phase") == "Running" for each in installation.pods()), "a new webhook")
 
     present("webhook-expired", timedelta(minutes=-5))

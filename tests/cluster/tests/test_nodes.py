@@ -59,7 +59,11 @@ def test_a_drained_node_gives_its_pods_away(three: Cluster) -> None:
 
     def nodes() -> set[str] | None:
         pods = three.api.get("/api/v1/namespaces/default/pods?labelSelector=app%3Dx")["items"]
-        running = [each for each in pods if each["status"].get("phase") == "Running" and not each["metadata"].get("deletionTimestamp")]
+        running = [
+            each
+            for each in pods
+            if each["status"].get("phase") == "Running" and not each["metadata"].get("deletionTimestamp")
+        ]
         return {each["spec"]["nodeName"] for each in running} if len(running) == 3 else None
 
     wait_for(nodes, "the pods")
@@ -74,7 +78,9 @@ def test_people_reach_it_by_kubectl_and_exec(three: Cluster) -> None:
                             capture_output=True, text=True)  # fmt: skip
     assert listed.stdout.split() == ["node/node-1", "node/node-2", "node/node-3"], listed.stderr
     script = 'curl --silent --cacert "$CLUSTER_CA" "$CLUSTER_API/readyz"'
-    asked = subprocess.run([COMMAND, "exec", "--name", "three", "--", "sh", "-c", script], capture_output=True, text=True)
+    asked = subprocess.run(
+        [COMMAND, "exec", "--name", "three", "--", "sh", "-c", script], capture_output=True, text=True
+    )
     assert asked.stdout == "ok", asked.stderr
 
 

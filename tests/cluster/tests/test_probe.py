@@ -40,7 +40,9 @@ def without_gate(minor: str) -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("old_server", ["deny", "passthrough"])
-def test_a_server_that_drops_fields_silently_is_found_out(without_gate: Cluster, tmp_path: Path, old_server: str) -> None:
+def test_a_server_that_drops_fields_silently_is_found_out(
+    without_gate: Cluster, tmp_path: Path, old_server: str
+) -> None:
     kubeconfig = account_kubeconfig(without_gate, "default", "drawbridge", tmp_path / "kubeconfig")
     settings = tmp_path / "settings.yaml"
     settings.write_text(f"apiVersion: drawbridge.dev/v1\nkind: Settings\npolicy: {{oldServer: {old_server}}}\n")
@@ -49,7 +51,7 @@ def test_a_server_that_drops_fields_silently_is_found_out(without_gate: Cluster,
         reason = server.readiness()[1]
         assert "capacity.requests (DRAConsumableCapacity)" in reason
         assert "DRAConsumableCapacity" in server.log.read_text(encoding="utf-8")
-        assert 'drawbridge_cluster_features{' in server.get("/metrics")[1] or "gate" in server.get("/metrics")[1]
+        assert "drawbridge_cluster_features{" in server.get("/metrics")[1] or "gate" in server.get("/metrics")[1]
         status, response = server.review(OURS, "default")
         assert status == 200 and "patch" not in response
         assert response["allowed"] == (old_server == "passthrough")
@@ -61,7 +63,10 @@ def test_a_server_that_drops_fields_silently_is_found_out(without_gate: Cluster,
 def test_such_a_server_really_drops_what_a_share_is_made_of(without_gate: Cluster) -> None:
     """Why the probe is there: the template is taken, and asks for a whole card."""
     exactly = {"deviceClassName": "gpu.drawbridge.dev", "capacity": {"requests": {"memory": "8000Mi"}}}
-    template = {"metadata": {"name": "share"}, "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}}
+    template = {
+        "metadata": {"name": "share"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}},
+    }
     path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
     kept = without_gate.api.call("POST", f"{path}?dryRun=All", template)
     assert "capacity" not in kept["spec"]["spec"]["devices"]["requests"][0]["exactly"]

@@ -52,7 +52,9 @@ def test_with_all_rights_it_is_ready_and_translates(bench: Bench, names: Names, 
             assert status == 200 and response["allowed"] and response["patch"]
 
 
-def test_without_create_nothing_is_translated_and_the_answer_says_so(bench: Bench, names: Names, tmp_path: Path) -> None:
+def test_without_create_nothing_is_translated_and_the_answer_says_so(
+    bench: Bench, names: Names, tmp_path: Path
+) -> None:
     with server_with(bench, names, without("resourceclaimtemplates", "create"), tmp_path) as server:
         wait_for(lambda: "forbidden" in server.readiness()[1], "the probe to be refused")
         status, response = server.review(SHAPE, names.name)
@@ -94,14 +96,19 @@ def test_without_list_or_watch_of_templates_it_is_told(bench: Bench, names: Name
 
 def test_nothing_more_is_granted_than_the_manifest_says(bench: Bench) -> None:
     """What the account may do beyond what every account may."""
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "default"}}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": "default"},
+    }
 
     def rules_of(namespace: str, account: str) -> set[tuple[str, str, str]]:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         token = bench.api.call("POST", path, asked)["status"]["token"]
         found = type(bench.api)(bench.cluster.space, token).call(
-            "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review)
+            "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review
+        )
         return {(group, resource, verb) for rule in found["status"]["resourceRules"] for group in rule["apiGroups"]
                 for resource in rule["resources"] for verb in rule["verbs"]}  # fmt: skip
 

@@ -47,7 +47,12 @@ SABOTAGES = {
 def build(sabotage: Sabotage) -> Path:
     """The program built from a copy of the tree with one line changed."""
     source = FOLDER / "source"
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout.decode()
     for name in filter(None, listed.split("\0")):
         target = source / name
         if not (ROOT / name).is_file():
@@ -71,8 +76,24 @@ def test_a_sabotaged_build_fails_the_tests_that_are_there_for_it(name: str) -> N
     sabotage = SABOTAGES[name]
     wanted = " or ".join(re.sub(r"\[.*", "", test) for test in sabotage.seen_by)
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-q", "-ra", str(HERE), "--kubernetes",
-         sabotage.minor, "-k", wanted + " and not sabotage"],
-        env=os.environ | {"DRAWBRIDGE": str(build(sabotage)), "CLUSTER_PATIENCE": "20"}, capture_output=True, text=True)
+        [
+            sys.executable,
+            "-B",
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "-ra",
+            str(HERE),
+            "--kubernetes",
+            sabotage.minor,
+            "-k",
+            wanted + " and not sabotage",
+        ],
+        env=os.environ | {"DRAWBRIDGE": str(build(sabotage)), "CLUSTER_PATIENCE": "20"},
+        capture_output=True,
+        text=True,
+    )
     failed = set(re.findall(r"^FAILED \S+::(\S+)", done.stdout, re.MULTILINE))
     assert set(sabotage.seen_by) <= failed, done.stdout[-5000:]
