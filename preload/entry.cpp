@@ -25,7 +25,7 @@ void in_child() {
 
 int refuse(const char* reason) {
     if (!__atomic_exchange_n(&complained, true, __ATOMIC_RELAXED)) {
-        char line[400];
+        char line[480];
         snprintf(line, sizeof line, "cuInit refused: %s", reason);
         complain(line);
     }

@@ -1,6 +1,7 @@
 #include "preload/charge.hpp"
 #include "preload/contexts.hpp"
 #include "preload/graphs.hpp"
+#include "preload/launch.hpp"
 #include "preload/pools.hpp"
 #include "preload/state.hpp"
 #include "preload/vmm.hpp"
@@ -10,6 +11,7 @@ namespace preload {
 void forget_blocks() {
     blocks.forget();
     forget_contexts();
+    forget_gates();
     forget_graphs();
     forget_pools();
     forget_vmm();

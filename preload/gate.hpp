@@ -39,7 +39,8 @@ struct Orders {
 
 /// Whether compute is limited at this moment.
 inline bool limited(const Orders& orders, uint64_t now) {
-    if (orders.core_permille >= DRAWBRIDGE_ALL_CORES || (orders.flags & DRAWBRIDGE_NO_GATE) != 0)
+    if (orders.core_permille >= DRAWBRIDGE_ALL_CORES ||
+        (orders.flags & (DRAWBRIDGE_NO_GATE | DRAWBRIDGE_OBSERVE_ONLY)) != 0)
         return false;
     if (orders.policy == DRAWBRIDGE_POLICY_DISABLE) return false;
     if (orders.policy == DRAWBRIDGE_POLICY_FORCE) return true;
@@ -93,7 +94,8 @@ public:
 
     /// Before a launch that is due for a look. May sleep. `tat` is the share's clock.
     /// `passed`: launches since the last look, without this one.
-    void before(World& world, uint64_t& tat, void* stream, uint64_t passed) {
+    /// True if this launch opens a segment.
+    bool before(World& world, uint64_t& tat, void* stream, uint64_t passed) {
         if (open_) current().launches += passed;
         poll(world, tat);
         // A closed gate is no work: what is under way is measured up to here.
@@ -101,15 +103,16 @@ public:
         hold(world, tat);
         gated_ = limited(world.orders(), world.now());
         if (gated_) clear_backlog(world, tat);
-        if (!gated_ || open_ || count_ == probes) return;
+        if (!gated_ || open_ || count_ == probes) return false;
         Segment& segment = current();
         segment = {world.now(), 0, false};
         open_ = world.record(event(segment, 0), stream);
         fresh_ = open_;
+        return open_;
     }
 
-    /// After that launch.
-    void after(World& world, void* stream) {
+    /// After that launch. `opened`: what `before` answered; threads may come between.
+    void after(World& world, void* stream, bool opened) {
         if (!open_) {
             carried_ += gated_ ? 1 : 0;  // all probes are out: counted at the mean of a kernel
             return;
@@ -117,6 +120,7 @@ public:
         Segment& segment = current();
         ++segment.launches;
         if (fresh_) {
+            if (!opened) return;
             fresh_ = false;
             segment.sampled = world.record(event(segment, 1), stream);
             return;

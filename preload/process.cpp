@@ -39,7 +39,7 @@ Mode open_all(const char* folder, DIR* list) {
     while (const dirent* entry = readdir(list)) {
         if (entry->d_name[0] == '.') continue;
         if (process.share_count == max_shares) return refuse(folder, "more than 16 shares");
-        char path[96];
+        char path[208];
         const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (length < 0 || static_cast<size_t>(length) >= sizeof path)
             return refuse(folder, "name too long");
@@ -51,9 +51,9 @@ Mode open_all(const char* folder, DIR* list) {
 }
 
 Mode find_shares() {
-    char root[96];
+    char root[160];
     if (!find_root(root, sizeof root)) return Mode::dormant;
-    char folder[128];
+    char folder[192];
     snprintf(folder, sizeof folder, "%s/%s", root, DRAWBRIDGE_SHARES_FOLDER);
     const KeepErrno keep;
     DIR* list = opendir(folder);

@@ -45,6 +45,11 @@ void find_helpers(void* library) {
     find(library, "cuStreamIsCapturing_ptsz", h.stream_capturing_ptsz);
     find(library, "cuStreamGetCtx", h.stream_context);
     find(library, "cuThreadExchangeStreamCaptureMode", h.exchange_capture_mode);
+    find(library, "cuEventCreate", h.event_create);
+    find(library, "cuEventRecord", h.event_record);
+    find(library, "cuEventRecord_ptsz", h.event_record_ptsz);
+    find(library, "cuEventQuery", h.event_query);
+    find(library, "cuEventElapsedTime", h.event_elapsed);
     find(library, "cuDeviceGetMemPool", h.device_pool);
     find(library, "cuMemPoolGetAttribute", h.pool_attribute);
     find(library, "cuDeviceGetGraphMemAttribute", h.graph_attribute);

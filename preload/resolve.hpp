@@ -56,6 +56,11 @@ struct Helpers {
     int (*stream_capturing_ptsz)(void*, int*);
     int (*stream_context)(void*, void**);
     int (*exchange_capture_mode)(int*);
+    int (*event_create)(void**, uint32_t);
+    int (*event_record)(void*, void*);
+    int (*event_record_ptsz)(void*, void*);
+    int (*event_query)(void*);
+    int (*event_elapsed)(float*, void*, void*);
     int (*device_pool)(void**, int);
     int (*pool_attribute)(void*, int, void*);
     int (*graph_attribute)(int, int, void*);

@@ -18,12 +18,12 @@ struct Share {
     int next = -1;           // another share of the same device
     uint64_t seen_overhead = 0;
     ledger::Limits cached;
-    char name[96] = {};  // folder, for messages
+    char name[208] = {};  // folder, for messages
 };
 
 /// Why a share cannot be used; `text` names file and reason.
 struct Problem {
-    char text[320] = {};
+    char text[400] = {};
 };
 
 /// Opens, checks and maps one share's folder. False with a problem.

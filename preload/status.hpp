@@ -14,6 +14,7 @@ enum : int {
     cuda_not_initialized = 3,
     cuda_no_device = 100,
     cuda_invalid_context = 201,
+    cuda_not_ready = 600,
     cuda_not_permitted = 800,
 };
 

@@ -1,6 +1,7 @@
 // Contexts: what they cost beside allocations, and what dies with them.
 #include "preload/charge.hpp"
 #include "preload/contexts.hpp"
+#include "preload/launch.hpp"
 #include "preload/resolve.hpp"
 
 namespace preload {
@@ -26,6 +27,7 @@ void context_made(void* context, int device, bool primary) {
 // and pools live on (seen on driver 580).
 void context_gone(uint64_t context) {
     Record record;
+    forget_gate(context);
     if (contexts.take(context, record)) drop_overhead(record.share, record.bytes);
     blocks.remove_if([context](const Record& block) {
         const bool dies = block.owner == context && block.kind != Kind::pool_block &&

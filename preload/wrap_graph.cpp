@@ -1,5 +1,6 @@
 #include "preload/charge.hpp"
 #include "preload/graphs.hpp"
+#include "preload/launch.hpp"
 #include "preload/os.hpp"
 #include "preload/pools.hpp"
 #include "preload/resolve.hpp"
@@ -236,13 +237,16 @@ int cuGraphUpload_ptsz(void* hGraphExec, void* hStream) {
 int cuGraphLaunch(void* hGraph, void* hStream) {
     auto* function = real<cuGraphLaunch_function>(entry_cuGraphLaunch);
     if (function == nullptr) return cuda_not_initialized;
-    return launch(hGraph, [=] { return function(hGraph, hStream); });
+    return gated_launch(hStream, false,
+                        [=] { return launch(hGraph, [=] { return function(hGraph, hStream); }); });
 }
 
 int cuGraphLaunch_ptsz(void* hGraphExec, void* hStream) {
     auto* function = real<cuGraphLaunch_function>(entry_cuGraphLaunch_ptsz);
     if (function == nullptr) return cuda_not_initialized;
-    return launch(hGraphExec, [=] { return function(hGraphExec, hStream); });
+    return gated_launch(hStream, true, [=] {
+        return launch(hGraphExec, [=] { return function(hGraphExec, hStream); });
+    });
 }
 
 int cuDeviceGraphMemTrim(int device) {

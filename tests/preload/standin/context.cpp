@@ -336,6 +336,7 @@ int cuCtxGetDevice(int* device) {
 
 int cuCtxSynchronize() {
     COUNT_CALL("cuCtxSynchronize");
+    wait_for_work();
     NEEDS_INIT();
     if (current() == nullptr) return invalid_context;
     synchronize();
@@ -393,6 +394,7 @@ int cuStreamGetCtx(Stream* stream, void** context) {
 
 int cuStreamSynchronize(Stream*) {
     COUNT_CALL("cuStreamSynchronize");
+    wait_for_work();
     NEEDS_INIT();
     synchronize();
     return success;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <sched.h>
 #include <set>
+#include <unistd.h>
 #include <vector>
 
 namespace standin {
@@ -172,6 +173,9 @@ void destroy_context(Context* context);
 void synchronize();
 
 int free_pointer(std::uint64_t pointer, bool waits);
+
+/// Waits until every kernel that was launched has ended.
+void wait_for_work();
 
 }  // namespace standin
 

@@ -301,6 +301,11 @@ int cuStreamIsCapturing(Stream* stream, int* state) {
     return success;
 }
 
+int cuStreamIsCapturing_ptsz(Stream* stream, int* state) {
+    COUNT_CALL("cuStreamIsCapturing_ptsz");
+    return cuStreamIsCapturing(stream, state);
+}
+
 int cuStreamBeginCapture_v2(Stream* stream, int) {
     COUNT_CALL("cuStreamBeginCapture_v2");
     NEEDS_INIT();

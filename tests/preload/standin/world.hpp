@@ -33,6 +33,7 @@ struct World {
     std::uint32_t high_water;  // places of holders ever used
     std::uint64_t bytes[max_devices];
     std::uint64_t peak[max_devices];  // most that all blocks together ever were
+    std::uint64_t busy_ns;            // GPU time of all kernels ever launched
     Holder holders[512];
 };
 

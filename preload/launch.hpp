@@ -1,0 +1,37 @@
+#pragma once
+// The launch gate on the real driver: which gate a launch belongs to, when it is due for a look,
+// and the world that a gate lives in.
+
+#include "preload/process.hpp"
+
+#include <stdint.h>
+
+namespace preload {
+
+/// One gate for each context of this process.
+struct Gated;
+
+/// The gate that a launch has to look at, null where it may go at once (nothing limited, nothing
+/// due).
+Gated* due_gate();
+
+/// The look before a launch and after it. `opened` goes from one to the other.
+bool look_before(Gated& gated, void* stream, bool per_thread);
+void look_after(Gated& gated, void* stream, bool per_thread, bool opened);
+
+/// Forgets the gate of a context that is gone, or all of them in a forked child.
+void forget_gate(uint64_t context);
+void forget_gates();
+
+/// A launch through the gate.
+template <class Call>
+int gated_launch(void* stream, bool per_thread, Call call) {
+    Gated* gated = enforcing() ? due_gate() : nullptr;
+    if (__builtin_expect(gated == nullptr, 1)) return call();
+    const bool opened = look_before(*gated, stream, per_thread);
+    const int status = call();
+    look_after(*gated, stream, per_thread, opened);
+    return status;
+}
+
+}  // namespace preload
