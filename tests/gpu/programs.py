@@ -134,6 +134,25 @@ def torch_graph() -> dict[str, object]:
     return {"sum": y.sum().item()}
 
 
+def torch_busy() -> dict[str, object]:
+    """Matrix products for some seconds, launched ahead: products in a second, and the GPU's busy share as NVML saw it."""
+    import time
+
+    import torch
+
+    x = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    for _ in range(20):
+        y = x @ x
+    torch.cuda.synchronize()
+    began, count = time.monotonic(), 0
+    while time.monotonic() - began < float(sys.argv[2]):
+        for _ in range(50):
+            y = x @ x
+        count += 50
+        torch.cuda.synchronize()
+    return {"rate": count / (time.monotonic() - began), "finite": bool(torch.isfinite(y).all().item())}
+
+
 def cupy_fill() -> dict[str, object]:
     import cupy
 

@@ -31,9 +31,9 @@ results: dict[str, object] = {}
 counts = [0, 0]
 
 
-def program(name: str, environment: dict[str, str], *, seconds: int = 120) -> dict[str, object]:
+def program(name: str, environment: dict[str, str], *arguments: str, seconds: int = 120) -> dict[str, object]:
     """Runs a function of programs.py in a process of its own; its JSON, or what went wrong."""
-    done = subprocess.run([sys.executable, HERE / "programs.py", name], env=environment | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, HERE / "programs.py", name, *arguments], env=environment | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True,
                           timeout=seconds, check=False)  # fmt: skip
     try:
         return json.loads(done.stdout.splitlines()[-1])
@@ -192,6 +192,33 @@ def check_refusals(bench: Bench) -> None:
     check("refusals: limits of another boot", "last boot" in str(program("linear", root.environment())))
 
 
+# --------------------------------------------------------------------------------------------------- compute
+
+FORCE = 1
+
+
+def check_compute(bench: Bench) -> None:
+    """Products in a second at a limit against those without, native runs before and after."""
+    root, _ = bench.share(UNLIMITED)
+    bare = [program("torch_busy", dict(os.environ), "4").get("rate")]
+    table = {}
+    for permille in (1000, 250, 500, 750):
+        root, share = bench.share(UNLIMITED, permille=permille)
+        share.write("limits", 148, "<I", FORCE)
+        got = program("torch_busy", root.environment(), "8")
+        table[permille] = [got.get("rate"), share.slot(0)]
+    bare.append(program("torch_busy", dict(os.environ), "4").get("rate"))
+    results["compute"] = [bare, table]
+    if None in bare or any(row[0] is None for row in table.values()):
+        check("compute: runs", False, [bare, table])
+        return
+    native = sum(bare) / 2  # type: ignore[arg-type]
+    check("compute: without a limit nothing is lost", table[1000][0] >= 0.98 * native, [native, table[1000]])  # type: ignore[operator]
+    for permille in (250, 500, 750):
+        ratio = table[permille][0] / native  # type: ignore[operator]
+        check(f"compute: {permille / 10:.0f} % gives {permille / 10:.0f} % of the products, five points about", abs(ratio - permille / 1000) <= 0.05, [ratio, table[permille]])
+
+
 # ------------------------------------------------------------------------------------------------------ cost
 
 
@@ -215,7 +242,7 @@ def check_cost(bench: Bench) -> None:
 
 
 CHECKS: list[Callable[[Bench], None]] = [check_ways, check_linear, check_real_use, check_kinds, check_killed, check_changed, check_overhead, check_views, check_refusals,
-                                         check_cost, check_frameworks]  # fmt: skip
+                                         check_cost, check_compute, check_frameworks]  # fmt: skip
 
 
 def main() -> int:
