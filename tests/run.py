@@ -219,7 +219,7 @@ def part_fuzz() -> Count:
 
 def part_cluster() -> Count:
     """The webhook as its users install it on a real Kubernetes 1.36: every case, rights, faults, other webhooks."""
-    build("release")
+    build("release", "drawbridge")
     return cluster_tests("1.36")
 
 
@@ -298,7 +298,7 @@ def long_fuzz() -> Count:
 
 def long_matrix() -> Count:
     """The cluster tests on every minor, and the builds that are wrong on purpose."""
-    build("release")
+    build("release", "drawbridge")
     minors = json.loads((ROOT / "tests/cluster/components/pins.json").read_text(encoding="utf-8"))["kubernetes"]
     return sum((cluster_tests(minor) for minor in minors), Count()) + cluster_tests("1.36", "-m", "long")
 

@@ -42,6 +42,10 @@ class Others:
             pid = self.processes[pid].parent
         return False
 
+    def networks(self) -> set[str]:
+        """Theirs; a command of a person or test may be in one without being of the cluster."""
+        return {self.processes[pid].network for pid in self._roots}
+
     def owns_text(self, text: str) -> bool:
         """Whether a path or a name is theirs."""
         return any(re.search(rf"drawbridge(-cluster)?[-/]{re.escape(name)}(/|$)", text) for name in self.names)
@@ -103,7 +107,7 @@ def network_namespaces(others: Others) -> set[str]:
     """Those that a process lives in, besides our own."""
     ours = os.readlink("/proc/self/ns/net")
     found = {process.network for pid, process in others.processes.items() if not others.owns_process(pid)}
-    return (found - {ours}) | {f"named {line}" for line in output("ip", "netns", "list")}
+    return (found - {ours} - others.networks()) | {f"named {line}" for line in output("ip", "netns", "list")}
 
 
 def rules() -> set[str]:

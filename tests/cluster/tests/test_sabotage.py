@@ -74,7 +74,7 @@ def build(sabotage: Sabotage) -> Path:
 @pytest.mark.parametrize("name", SABOTAGES)
 def test_a_sabotaged_build_fails_the_tests_that_are_there_for_it(name: str) -> None:
     sabotage = SABOTAGES[name]
-    wanted = " or ".join(re.sub(r"\[.*", "", test) for test in sabotage.seen_by)
+    wanted = " or ".join(sabotage.seen_by)
     done = subprocess.run(
         [
             sys.executable,
