@@ -53,10 +53,15 @@ class Step:
     log: Path = field(default_factory=Path)
 
 
+def log_of(title: str) -> Path:
+    """Where the output of a step of this title goes."""
+    return LOGS / (re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-") + ".log")
+
+
 def run(title: str, command: list[str], **environment: str) -> Step:
     """Runs a command with its output in a log, and says when it starts and ends."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    log = LOGS / (re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-") + ".log")
+    log = log_of(title)
     print(f"  {title} ...", flush=True)
     began = time.monotonic()
     with log.open("wb") as sink:
@@ -223,13 +228,20 @@ def part_cluster() -> Count:
     return cluster_tests("1.36")
 
 
+CASE = re.compile(r"header_says\[(\S+?)\] (PASSED|FAILED|ERROR)")
+
+
 def cluster_tests(minor: str, *choice: str) -> Count:
     """Runs tests/cluster/tests on a cluster of its own; its components are built before, once a machine."""
     step = run(f"cluster: components of {minor}", ["tests/cluster/cluster", "build", "--kubernetes", minor])
     if step.status != 0:
         show(step)
         raise Broken("the components of the cluster did not build")
-    return pytest(f"cluster tests on {minor}", "tests/cluster/tests", "--kubernetes", minor, *choice, jobs="0")
+    title = f"cluster tests on {minor}"
+    count = pytest(title, "tests/cluster/tests", "--kubernetes", minor, "-vv", *choice, jobs="0")
+    for case, result in CASE.findall(log_of(title).read_text(encoding="utf-8", errors="replace")):
+        print(f"    {result.lower():<7} {case}", flush=True)
+    return count
 
 
 def part_preload() -> Count:

@@ -133,7 +133,7 @@ class Installation:
         return "".join(self.cluster.api.get(f"{path}/{pod['metadata']['name']}/log") for pod in self.pods())
 
     def record(self) -> Recorder:
-        """From now on reviews go by way of a recorder, until `direct`."""
+        """From now on reviews go by way of a recorder, until `direct`; they are in the cluster's reviews.jsonl too."""
         service = self.cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}/services/{SERVICE}")
         recorder = Recorder(
             self.cluster.space,
@@ -141,6 +141,7 @@ class Installation:
             443,
             f"{SERVICE}.{NAMESPACE}.svc",
             str(self.authority().file),
+            self.cluster.place.root / "reviews.jsonl",
         )
         self.set_client(recorder.client)
         return recorder

@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from bed import keys
@@ -92,9 +93,9 @@ class Injector(Server):
 
 
 class Recorder(Server):
-    """Stands between the API server and a webhook, and keeps every review with its answer."""
+    """Stands between the API server and a webhook; keeps every review with its answer, here and in a file of lines."""
 
-    def __init__(self, space: Space, host: str, port: int, name: str, authority: str) -> None:
+    def __init__(self, space: Space, host: str, port: int, name: str, authority: str, file: Path) -> None:
         self.reviews: list[tuple[dict, dict]] = []
         context = ssl.create_default_context(cafile=authority)
 
@@ -106,7 +107,10 @@ class Recorder(Server):
             text = received.read()
             connection.close()
             if received.status == 200:
-                self.reviews.append((json.loads(body)["request"], json.loads(text)["response"]))
+                review = json.loads(body)["request"], json.loads(text)["response"]
+                self.reviews.append(review)
+                with file.open("a", encoding="utf-8") as lines:
+                    print(json.dumps({"request": review[0], "response": review[1]}), file=lines)
             return received.status, text
 
         super().__init__(space, answer)
