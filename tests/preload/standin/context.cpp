@@ -4,6 +4,7 @@
 #include "tests/preload/standin/look_ups.hpp"
 #include "tests/preload/standin/world.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -365,6 +366,26 @@ int cuCtxSetLimit(unsigned limit, std::uint64_t value) {
     if (before > after) give_overhead(card(context->device), before - after);
     context->limits[limit] = value;
     return success;
+}
+
+int cuModuleGetLoadingMode(int* mode) {
+    COUNT_CALL("cuModuleGetLoadingMode");
+    *mode = 2;  // lazy
+    return success;
+}
+
+int cuDeviceGetPCIBusId(char* text, int length, int device) {
+    COUNT_CALL("cuDeviceGetPCIBusId");
+    NEEDS_INIT();
+    if (!known(device)) return invalid_device;
+    std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", card(device) + 6);
+    return success;
+}
+
+int cuDevicePrimaryCtxSetFlags_v2(int device, unsigned) {
+    COUNT_CALL("cuDevicePrimaryCtxSetFlags_v2");
+    NEEDS_INIT();
+    return known(device) ? success : invalid_device;
 }
 
 int cuStreamCreate(void** stream, unsigned) {

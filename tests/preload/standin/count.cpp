@@ -1,5 +1,7 @@
 #include "tests/preload/standin/count.hpp"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace standin {
@@ -7,7 +9,10 @@ namespace {
 std::atomic<Counter*> first{nullptr};
 }
 
+// With DRAWBRIDGE_STANDIN_TRACE set, the first call of each function is told on standard error.
 Counter::Counter(const char* function) : name(function), next(first.load()) {
+    if (std::getenv("DRAWBRIDGE_STANDIN_TRACE") != nullptr)
+        std::fprintf(stderr, "standin: %s\n", function);
     while (!first.compare_exchange_weak(next, this)) {
     }
 }
