@@ -112,3 +112,59 @@ def test_many_processes_near_the_limit_never_overshoot(bench: Bench) -> None:
     # Small blocks of a process share pages of 2 MiB, which the card counts whole.
     assert peak(bench) <= 300 * MIB + 8 * 2 * 2 * MIB
     assert [share.slot(index)["errors"] for index in range(8)] == [0] * 8
+
+
+def test_threads_of_one_process_leave_no_drift(bench: Bench) -> None:
+    """Four threads churn through all kinds at the limit; afterwards the ledger holds the context alone."""
+    share = bench.share(LIMIT)
+    script = HEAD + """
+import threading
+cu.start(); context = cu.must_out('cuDevicePrimaryCtxRetain', 0); wrong = []
+def churn(seed):
+    r = random.Random(seed); cu.must('cuCtxSetCurrent', context); held = []
+    kinds = [(lambda n: cu.out('cuMemAlloc_v2', n), lambda p: cu.call('cuMemFree_v2', p)),
+             (lambda n: cu.out('cuMemAllocAsync', n, 0), lambda p: cu.call('cuMemFreeAsync', p, 0)),
+             (lambda n: cu.out('cuMemCreate', 20 * MIB, allocation_properties(), 0), lambda h: cu.call('cuMemRelease', h)),
+             (lambda n: cu.out('cuArray3DCreate_v2', array_description(1024, 1024, 0, 0x20, 1)), lambda a: cu.call('cuArrayDestroy', a))]
+    for _ in range(3000):
+        make, free = r.choice(kinds)
+        status, key = make(r.choice([512, MIB, 30 * MIB, 90 * MIB]))
+        if status == 0: held.append((free, key))
+        elif status != 2: wrong.append(status)
+        if held and (status != 0 or r.random() < 0.5):
+            free, key = held.pop(r.randrange(len(held)))
+            wrong.extend([s] if (s := free(key)) else [])
+    for free, key in held: wrong.extend([s] if (s := free(key)) else [])
+threads = [threading.Thread(target=churn, args=(n,)) for n in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+cu.must('cuCtxSynchronize'); cu.call('cuMemPoolTrimTo', cu.must_out('cuDeviceGetDefaultMemPool', 0), 0)
+print(json.dumps([sorted(set(wrong)), cu.total_bytes() - cu.free_bytes()]))
+"""
+    assert bench.python(script) == [[], CONTEXT]
+    slot = share.slot(0)
+    assert slot["denied"] > 0 and [slot[name] for name in ("linear", "array", "vmm", "pool", "in_flight", "errors")] == [0] * 6
+
+
+def test_what_fits_for_all_is_never_denied_to_one(bench: Bench) -> None:
+    """Eight processes that together stay under the limit race for it; none may be refused."""
+    share = bench.share(8 * CONTEXT + 8 * 40 * MIB)
+    script = HEAD + """
+cu.start(); print('ready', flush=True); sys.stdin.readline(); denied = 0
+for n in range(4000):
+    status, pointer = cu.out('cuMemAlloc_v2', 40 * MIB)
+    denied += status != 0
+    if status == 0: cu.must('cuMemFree_v2', pointer)
+print(denied, flush=True); sys.stdin.readline()
+"""
+    children = [subprocess.Popen([sys.executable, "-c", script], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(8)]
+    for child in children:
+        assert child.stdout and child.stdout.readline() == b"ready\n"
+    for child in children:
+        assert child.stdin
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+    assert [child.stdout.readline() for child in children if child.stdout] == [b"0\n"] * 8
+    for child in children:
+        child.communicate(b"\n", timeout=SECONDS)
+    assert sum(share.slot(index)["denied"] for index in range(8)) == 0
