@@ -56,6 +56,8 @@ struct CdiEdits {
 struct CdiDevice {
     std::string name = {};
     CdiEdits edits = {};
+
+    [[nodiscard]] bool operator==(const CdiDevice&) const = default;
 };
 
 struct CdiSpec {

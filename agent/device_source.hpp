@@ -2,6 +2,7 @@
 // Where the devices of a node are learnt from.
 
 #include "agent/device.hpp"
+#include "agent/driver_files.hpp"
 #include "agent/enforcement.hpp"
 #include "base/result.hpp"
 
@@ -25,5 +26,8 @@ public:
 
 /// The devices that a file lists (device_list.hpp); it is read again whenever it is asked.
 [[nodiscard]] std::unique_ptr<DeviceSource> make_file_source(std::string path);
+
+/// The GPUs that NVML shows; it is opened when it is asked, and again after it failed.
+[[nodiscard]] std::unique_ptr<DeviceSource> make_nvml_source(DriverRoot root);
 
 }  // namespace drawbridge::agent

@@ -24,6 +24,8 @@ struct LibraryFiles {
 struct DriverEdits {
     CdiEdits common = {};                 ///< control nodes, libraries, programs, hooks
     std::vector<CdiDevice> devices = {};  ///< by UUID: nodes of one GPU
+
+    [[nodiscard]] bool operator==(const DriverEdits&) const = default;
 };
 
 struct ContainerView {

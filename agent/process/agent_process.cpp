@@ -192,9 +192,9 @@ Result<void> AgentProcess::open_sockets() {
 Result<void> AgentProcess::start() {
     base::set_log_level(options_.log_level);
     if (auto made = prepare_folders(); !made) return made;
-    if (options_.source.devices.empty())
-        return base::fail(base::ErrorKind::invalid_input, "--devices is needed");
-    source_ = make_file_source(options_.source.devices);
+    const SourceOptions& from = options_.source;
+    source_ = from.devices.empty() ? make_nvml_source({from.driver_root, from.driver_root_host})
+                                   : make_file_source(from.devices);
     devices_ = std::make_unique<DeviceWatch>(
         DeviceWatchParts{*source_, files_, *flow_, options_.node, options_.source.settings,
                          plugin_folder_ + "/sizes.json"});
@@ -247,9 +247,12 @@ void AgentProcess::look_at_devices() {
 
 void AgentProcess::take(const Inventory& inventory) {
     const auto now = flow_->view();
-    if (!(now->inventory == inventory)) {
+    auto edits = source_->edits();
+    const bool moved = edits && !(*edits == now->container.driver);
+    if (moved || !(now->inventory == inventory)) {
         NodeView view = *now;
         view.inventory = inventory;
+        if (edits) view.container.driver = *std::move(edits);
         flow_->set_view(std::move(view));
         base::log_event(Level::info, "inventory",
                         {{"devices", static_cast<std::int64_t>(inventory.offers().size())}});

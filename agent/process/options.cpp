@@ -38,6 +38,10 @@ void add_source(CLI::App& app, SourceOptions& source) {
                    "offer the devices that this file lists, for machines without GPUs");
     app.add_option("--settings", source.settings,
                    "AgentSettings, or HAMi's device-config.yaml or node configuration");
+    app.add_option("--driver-root", source.driver_root,
+                   "the driver's root as the agent sees it, for drivers that run in a container");
+    app.add_option("--driver-root-on-host", source.driver_root_host,
+                   "the same folder's path on the host, for example /run/nvidia/driver");
     app.add_flag("--beside-device-plugin", source.beside_device_plugin,
                  "publish although a device plugin of this node offers nvidia.com/gpu");
 }

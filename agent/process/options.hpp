@@ -17,8 +17,10 @@ struct PathOptions {
 
 /// Where devices and their settings come from.
 struct SourceOptions {
-    std::string devices;   ///< file with a DeviceList; empty: NVML
-    std::string settings;  ///< file; empty: defaults
+    std::string devices;           ///< file with a DeviceList; empty: NVML
+    std::string settings;          ///< file; empty: defaults
+    std::string driver_root;       ///< of the driver as this process sees it; empty: `/`
+    std::string driver_root_host;  ///< the same folder on the host
     bool beside_device_plugin = false;
 };
 

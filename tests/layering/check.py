@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "cli": {"cli", "translate", "kube/client", "kube", "base"},
     "program": {"program", "server", "cli", "http", "certs", "translate", "kube/client", "kube", "base"},
     "agent": {"agent", "kube", "base"},
+    "agent/nvml": {"agent/nvml", "agent", "base"},
     "agent/rpc": {"agent/rpc", "agent", "base"},
     "agent/process": {"agent/process", "agent/rpc", "agent", "http", "kube/client", "kube", "base"},
     "agent/program": {"agent/program", "agent/process", "base"},

@@ -1,0 +1,74 @@
+#pragma once
+// NVML as far as the agent uses it, opened at run time; names and layouts are those of its stable
+// interface, so that any driver will do.
+
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// An answer of NVML: 0 is success.
+enum class NvmlCode : int { success = 0, not_supported = 3, timed_out = 10, gpu_lost = 15 };
+
+using NvmlHandle = void*;
+
+/// A critical error that the driver reported.
+struct NvmlEvent {
+    NvmlHandle device = nullptr;
+    std::int64_t xid = 0;
+};
+
+/// One opened and initialised NVML; one thread at a time. A function that the library lacks answers
+/// as one that the device does not support.
+class NvmlLibrary {
+public:
+    /// Opens the first of `paths` that can be opened; `unavailable` with the reasons.
+    [[nodiscard]] static base::Result<std::unique_ptr<NvmlLibrary>> open(
+        const std::vector<std::string>& paths);
+    ~NvmlLibrary();
+    NvmlLibrary(const NvmlLibrary&) = delete;
+    NvmlLibrary& operator=(const NvmlLibrary&) = delete;
+
+    [[nodiscard]] std::string driver_version() const;
+    /// As `12.4`; empty where unknown.
+    [[nodiscard]] std::string cuda_version() const;
+    [[nodiscard]] base::Result<unsigned> device_count() const;
+    [[nodiscard]] NvmlCode device(unsigned index, NvmlHandle& handle) const;
+    /// MIG instances of a card; empty where it has none, or MIG is off.
+    [[nodiscard]] std::vector<NvmlHandle> mig_devices(NvmlHandle card) const;
+    [[nodiscard]] bool is_mig_enabled(NvmlHandle card) const;
+
+    [[nodiscard]] NvmlCode uuid(NvmlHandle device, std::string& text) const;
+    [[nodiscard]] std::string name(NvmlHandle device) const;
+    [[nodiscard]] std::string architecture(NvmlHandle device) const;
+    [[nodiscard]] std::string compute_capability(NvmlHandle device) const;
+    [[nodiscard]] std::string pci_bus_id(NvmlHandle device) const;
+    [[nodiscard]] std::optional<unsigned> minor(NvmlHandle device) const;
+    [[nodiscard]] NvmlCode total_memory(NvmlHandle device, std::uint64_t& bytes) const;
+    [[nodiscard]] bool has_pending_remap(NvmlHandle device) const;
+    [[nodiscard]] std::optional<std::pair<unsigned, unsigned>> instance_ids(NvmlHandle mig) const;
+
+    /// From now on errors of the device are reported; false where it reports none.
+    [[nodiscard]] bool watch(NvmlHandle device);
+    /// What was reported since the last call; does not wait.
+    [[nodiscard]] std::vector<NvmlEvent> events();
+
+private:
+    NvmlLibrary() = default;
+    template <class Function>
+    [[nodiscard]] Function find(const char* name) const;
+    template <class... Arguments>
+    [[nodiscard]] NvmlCode call(const char* name, Arguments... arguments) const;
+    [[nodiscard]] std::string text(const char* name, NvmlHandle device) const;
+
+    void* library_ = nullptr;
+    void* event_set_ = nullptr;
+    bool initialised_ = false;
+};
+
+}  // namespace drawbridge::agent
