@@ -20,6 +20,7 @@ from pathlib import Path
 import memory
 from driver import Driver
 from elf import dynamic_symbols
+from rules import in_child
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = [2000, 3000, 3010, 3020, 4000, 4010, 4020, 5000, 5050, 6000, 6050, 7000, 7050, 8000, 9000, 9010, 9020, 10000, 10010, 10020,
@@ -93,7 +94,7 @@ def lookups(folder: Path, names: list[str]) -> dict[str, object]:
     (folder / "lookups.tsv").write_text(text)
     def ask(name: bytes | None, result: bool) -> object:
         place = ctypes.byref(ctypes.c_void_p()) if result else None
-        return memory.in_child(
+        return in_child(
             lambda _: cu.library.cuGetProcAddress_v2(name, place, ctypes.c_int(12000), ctypes.c_uint64(0), None), False)
 
     nulls = [ask(b"cuInit", False), ask(None, True), ask(b"cuInit", True), ask(b"cuNoSuchFunction", True)]
@@ -197,10 +198,10 @@ def nvml_values() -> dict[str, object]:
                 return type(error).__name__
         return "more arguments"
 
-    found: dict[str, object] = {"driver, nvml, cuda, count": memory.in_child(system, False)}
+    found: dict[str, object] = {"driver, nvml, cuda, count": in_child(system, False)}
     for name in sorted(dir(n)):
         if name.startswith("nvmlDeviceGet") and not SKIPPED.search(name):
-            found[name] = memory.in_child(lambda _, name=name: ask(name), False)
+            found[name] = in_child(lambda _, name=name: ask(name), False)
     return found
 
 
