@@ -174,6 +174,9 @@ void synchronize();
 
 int free_pointer(std::uint64_t pointer, bool waits);
 
+/// The CUDA version that this driver claims: 13000, or what DRAWBRIDGE_STANDIN_VERSION says.
+int driver_version();
+
 /// Waits until every kernel that was launched has ended.
 void wait_for_work();
 
