@@ -181,11 +181,41 @@ void fit_target(Share& share, Working& work, const Settings& settings,
     }
 }
 
+/// Go's unicode.IsSpace of a whole character in UTF-8.
+bool is_space(std::string_view character) {
+    std::uint32_t code = 0;
+    for (const char byte : character) {
+        const auto bits = static_cast<unsigned char>(byte);
+        code = (bits & 0xC0U) == 0x80U ? code << 6U | (bits & 0x3FU)
+               : bits < 0x80U          ? bits
+               : bits < 0xE0U          ? bits & 0x1FU
+                                       : bits & 0x0FU;
+    }
+    return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xA0 ||
+           code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
+           code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+/// Go's strings.TrimSpace.
 std::string_view trimmed(std::string_view text) {
-    constexpr std::string_view blank = " \t\n\v\f\r";
-    const auto first = text.find_first_not_of(blank);
-    if (first == text.npos) return {};
-    return text.substr(first, text.find_last_not_of(blank) - first + 1);
+    const auto continues = [](char byte) {
+        return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+    };
+    while (!text.empty()) {
+        std::size_t size = 1;
+        while (size < text.size() && continues(text[size]))
+            ++size;
+        if (!is_space(text.substr(0, size))) break;
+        text.remove_prefix(size);
+    }
+    while (!text.empty()) {
+        std::size_t size = 1;
+        while (size < text.size() && continues(text[text.size() - size]))
+            ++size;
+        if (!is_space(text.substr(text.size() - size))) break;
+        text.remove_suffix(size);
+    }
+    return text;
 }
 
 /// The items of a list annotation; nullopt where it is absent or blank.
