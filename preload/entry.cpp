@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+// What pthread_atfork calls; that one is newer than 2.17 in some libraries.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void*);
 
 namespace preload {
@@ -85,7 +87,7 @@ int take_shares() {
     }
     if (!fork_handler_set)
         fork_handler_set = __register_atfork(nullptr, nullptr, &in_child, nullptr) == 0;
-    __atomic_store_n(&process.mode, Mode::enforcing, __ATOMIC_RELEASE);
+    set_mode(Mode::enforcing);
     return cuda_success;
 }
 

@@ -5,7 +5,7 @@
 namespace preload::ledger {
 namespace {
 
-constexpr uint64_t mib = 1024 * 1024;
+constexpr uint64_t mib = uint64_t{1} << 20;
 
 uint64_t& own_word(const View& view) {
     return view.ledger->used[view.slot];

@@ -70,14 +70,14 @@ Mode find_shares() {
 }  // namespace
 
 Mode load_shares() {
-    Mode mode = __atomic_load_n(&process.mode, __ATOMIC_ACQUIRE);
+    Mode mode = mode_now();
     if (mode != Mode::unknown) return mode;
     const Guard guard(starting);
-    if (process.mode == Mode::unknown) {
+    if (mode_now() == Mode::unknown) {
         mode = find_shares();
-        __atomic_store_n(&process.mode, mode, __ATOMIC_RELEASE);
+        set_mode(mode);
     }
-    return process.mode;
+    return mode_now();
 }
 
 int share_of_uuid(const uint8_t (&uuid)[16]) {

@@ -21,7 +21,7 @@ enum class Mode : uint32_t {
 };
 
 struct Process {
-    Mode mode = Mode::unknown;
+    uint32_t mode = 0;  // a Mode; read by every call
     Share shares[max_shares];
     int share_count = 0;
     int device_count = 0;
@@ -32,9 +32,17 @@ struct Process {
 
 extern Process process;
 
+/// The mode, and its change.
+inline Mode mode_now() {
+    return static_cast<Mode>(__atomic_load_n(&process.mode, __ATOMIC_ACQUIRE));
+}
+inline void set_mode(Mode mode) {
+    __atomic_store_n(&process.mode, static_cast<uint32_t>(mode), __ATOMIC_RELEASE);
+}
+
 /// True where allocations are accounted for.
 inline bool enforcing() {
-    return __atomic_load_n(&process.mode, __ATOMIC_ACQUIRE) == Mode::enforcing;
+    return mode_now() == Mode::enforcing;
 }
 
 /// Maps the shares at the first call; the mode then is no longer unknown.

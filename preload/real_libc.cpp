@@ -8,6 +8,9 @@
 namespace preload {
 namespace {
 
+// The loader gives addresses as numbers.
+// NOLINTBEGIN(performance-no-int-to-ptr)
+
 struct Object {
     const char* strings = nullptr;
     const ElfW(Sym) * symbols = nullptr;
@@ -125,6 +128,7 @@ const RealLibc& libc() {
     __atomic_store_n(&looked, true, __ATOMIC_RELEASE);
     return known;
 }
+// NOLINTEND(performance-no-int-to-ptr)
 
 bool& resolving() {
     static thread_local bool flag;
