@@ -32,7 +32,9 @@ TEST_CASE("arrays take what the recorded driver took for them") {
     std::ifstream file(DRAWBRIDGE_SOURCE "/tests/preload/recorded/580.159-h200/facts.json");
     const auto facts = nlohmann::json::parse(file)["arrays"];
     int compared = 0;
-    for (const auto& [name, answer] : facts.items()) {
+    for (const auto& entry : facts.items()) {
+        const std::string& name = entry.key();
+        const auto& answer = entry.value();
         if (name.find("format") == std::string::npos || answer[0] != 0) continue;
         const std::uint64_t bytes = array_bytes(parse(name));
         const std::uint64_t page = 2 << 20;

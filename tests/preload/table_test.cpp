@@ -61,7 +61,7 @@ TEST_CASE("key zero is no key") {
 
 TEST_CASE("one unmap takes the mappings that begin in its range, in any order of making") {
     MappingList list;
-    for (const std::uint64_t at : {50, 10, 30, 20, 40})
+    for (const std::uint64_t at : {50u, 10u, 30u, 20u, 40u})
         CHECK(list.add({at, 10, at * 100}));
     std::uint64_t sum = 0;
     list.remove(20, 20, [&](const Mapping& mapping) { sum += mapping.handle; });
