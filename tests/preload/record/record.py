@@ -35,7 +35,7 @@ def redact(text: str) -> str:
                   r"minor number|board id|gpu link info.*|host id|clusteruuid|cliqueid|timestamp|device id|sub system id|pdi)\s*:\s*)(?!N/A)(\S.*)$",
                   lambda m: m.group(0) if re.search(r"minor|module|device id|sub system", m.group(1), re.I) else m.group(1) + "redacted", text)  # fmt: skip
     text = re.sub(r"(Video BIOS: \\t )[^\\]+", r"\1redacted", text)
-    text = re.sub(r"\(nixbld@\)|-fc-[\w-]+", "", text)
+    text = re.sub(r"\(\w+@\w*\)", "", text)  # who built the kernel module
     return re.sub(rf"\b{re.escape(os.uname().nodename)}\b", "host", text)
 
 
@@ -206,7 +206,7 @@ def nvml_values() -> dict[str, object]:
 
 
 def system() -> dict[str, object]:
-    found: dict[str, object] = {"kernel": os.uname().release, "libc": os.confstr("CS_GNU_LIBC_VERSION"), "uid": os.getuid()}
+    found: dict[str, object] = {"kernel": os.uname().release.split("-")[0], "libc": os.confstr("CS_GNU_LIBC_VERSION"), "uid": os.getuid()}
     folders = {str(Path(mapped(name)).parent) for name in ("libcuda.so", "libnvidia-ml.so")} | {"/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/local/nvidia/bin", "/usr/bin"}
     files = []
     for folder in sorted(folders):
