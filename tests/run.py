@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "logs"
 CHECK_PYTHON = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drawbridge-check" / "bin" / "python"
 JOBS = str(os.cpu_count() or 2)
-UNIT_TESTS = [f"{folder}_test" for folder in ("base", "kube", "kube_client", "translate", "certs", "server", "cli", "preload")]
+UNIT_TESTS = [f"{folder}_test" for folder in ("base", "kube", "kube_client", "translate", "certs", "server", "cli", "agent", "preload")]
 
 # A clone in another folder finds what an earlier one compiled.
 os.environ |= {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
@@ -244,6 +244,22 @@ def cluster_tests(minor: str, *choice: str) -> Count:
     return count
 
 
+def part_agent() -> Count:
+    """The node agent from outside: fake kubelet and API server, CDI's own library, a real node of Kubernetes 1.36."""
+    build("release", "drawbridge-agent")
+    count = pytest("agent: fake kubelet and API server", "tests/agent", "--ignore=tests/agent/real")
+    return count + agent_on_cluster("1.36")
+
+
+def agent_on_cluster(minor: str) -> Count:
+    """Runs the agent's scenarios on a real kubelet and containerd."""
+    step = run(f"agent: components of {minor}", ["tests/cluster/cluster", "build", "--kubernetes", minor])
+    if step.status != 0:
+        show(step)
+        raise Broken("the components of the cluster did not build")
+    return pytest(f"agent: real node of {minor}", "tests/agent/real", "--kubernetes", minor, jobs="0")
+
+
 def part_preload() -> Count:
     """The preload library in real processes on the stand-in driver: loading, memory, deaths, damage."""
     build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml")
@@ -261,6 +277,7 @@ PARTS: dict[str, Callable[[], Count]] = {
     "unit": part_unit,
     "cases": part_cases,
     "functional": part_functional,
+    "agent": part_agent,
     "preload": part_preload,
     "cluster": part_cluster,
     "fuzz": part_fuzz,
@@ -315,7 +332,15 @@ def long_matrix() -> Count:
     return sum((cluster_tests(minor) for minor in minors), Count()) + cluster_tests("1.36", "-m", "long")
 
 
+def long_agent() -> Count:
+    """Ten thousand random lives of a node against the model, and the real node of Kubernetes 1.35."""
+    build("debug", "agent_test")
+    build("release", "drawbridge-agent")
+    return ctest("debug", "-R", "^agent$", DRAWBRIDGE_AGENT_LIVES="10000") + agent_on_cluster("1.35")
+
+
 LONG: dict[str, Callable[[], Count]] = {
+    "agent": long_agent,
     "asan": long_asan,
     "tsan": long_tsan,
     "differential": long_differential,
