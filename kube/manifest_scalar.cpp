@@ -244,9 +244,8 @@ bool is_safe_plain(std::string_view text) {
     constexpr std::string_view indicators = "?:,[]{}#&*!|>'\"%@`=<~ ";
     if (text.empty() || indicators.find(text.front()) != std::string_view::npos) return false;
     if (text.back() == ' ' || text.back() == ':' || !base::is_utf8(text)) return false;
-    if (text.front() == '-' && (text.size() == 1 || text[1] == ' ' || text.starts_with("---"))) {
-        return false;
-    }
+    if (text.front() == '-' && (text.size() == 1 || text[1] == ' ')) return false;
+    if (text.starts_with("---") || text.starts_with("...")) return false;  // ends of documents
     for (std::size_t i = 0; i < text.size(); ++i) {
         const auto c = static_cast<unsigned char>(text[i]);
         // C1 controls and line separators begin with 0xC2 and 0xE2, the byte order mark with 0xEF.

@@ -87,18 +87,34 @@ TEST_CASE("a text that is written without quotes is read as this text") {
 }
 
 TEST_CASE("a text that would be read as something else needs quotes") {
-    const std::string_view unsafe[] = {
-        "",         " a",           "a ",   "yes",        "No",
-        "y",        "off",          "true", "null",       "~",
-        "1",        "012",          "0x1F", "1e3",        "1_000",
-        ".5",       "-1",           "+1",   ".inf",       ".nan",
-        "a: b",     "a:",           "a #b", "#a",         "- a",
-        "-",        "---",          "? a",  ": a",        "{a",
-        "[a",       "&a",           "*a",   "!a",         "|",
-        ">",        "'a",           "\"a",  "%a",         "@a",
-        "`a",       "<<",           "=",    "2026-01-01", "12:30:45",
-        "a\nb",     "a\tb",         "\x7F", "1.2.3",      "\xE2\x80\xA8",
-        "\xC2\x85", "\xEF\xBB\xBF", "0b1",  "0o7"};
+    const std::string_view unsafe[] = {"",         " a",
+                                       "a ",       "yes",
+                                       "No",       "y",
+                                       "off",      "true",
+                                       "null",     "~",
+                                       "1",        "012",
+                                       "0x1F",     "1e3",
+                                       "1_000",    ".5",
+                                       "-1",       "+1",
+                                       ".inf",     ".nan",
+                                       "a: b",     "a:",
+                                       "a #b",     "#a",
+                                       "- a",      "-",
+                                       "---",      "... a",
+                                       "...",      "? a",
+                                       ": a",      "{a",
+                                       "[a",       "&a",
+                                       "*a",       "!a",
+                                       "|",        ">",
+                                       "'a",       "\"a",
+                                       "%a",       "@a",
+                                       "`a",       "<<",
+                                       "=",        "2026-01-01",
+                                       "12:30:45", "a\nb",
+                                       "a\tb",     "\x7F",
+                                       "1.2.3",    "\xE2\x80\xA8",
+                                       "\xC2\x85", "\xEF\xBB\xBF",
+                                       "0b1",      "0o7"};
     for (const std::string_view text : unsafe) {
         CAPTURE(text);
         CHECK_FALSE(kube::is_safe_plain(text));
