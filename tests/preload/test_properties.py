@@ -98,7 +98,10 @@ def test_a_thousand_kills_leave_no_drift(bench: Bench) -> None:
 def test_many_processes_near_the_limit_never_overshoot(bench: Bench) -> None:
     """Eight processes churn at once; the stand-in counts the peak at every allocation."""
     share = bench.share(8 * CONTEXT + 300 * MIB)
+    # Blocks of over 1 MiB: the pages of small ones may stay half full, which the card counts whole and nobody can bound.
     script = CHURN.replace("while True:", "for _ in range(2000):") + "\nprint('done', flush=True); sys.stdin.readline()"
+    script = script.replace("[4096, MIB, 5 * MIB, 40 * MIB]", "[2 * MIB, 5 * MIB, 40 * MIB]")
+    assert "4096" not in script
     children = [subprocess.Popen([sys.executable, "-c", script, str(seed)], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) for seed in range(8)]
     for child in children:  # every context is there before the first block is
         assert child.stdout and child.stdout.readline() == b"ready\n"
@@ -109,8 +112,7 @@ def test_many_processes_near_the_limit_never_overshoot(bench: Bench) -> None:
     assert [child.stdout.readline() for child in children if child.stdout] == [b"done\n"] * 8
     for child in children:  # and every context is there until the last block is gone
         child.communicate(b"\n", timeout=SECONDS)
-    # Small blocks of a process share pages of 2 MiB, which the card counts whole.
-    assert peak(bench) <= 300 * MIB + 8 * 2 * 2 * MIB
+    assert 280 * MIB < peak(bench) <= 300 * MIB
     assert [share.slot(index)["errors"] for index in range(8)] == [0] * 8
 
 
