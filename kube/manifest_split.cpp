@@ -15,7 +15,17 @@ bool is_marker(std::string_view line, std::string_view marker) {
            white_space.find(line[marker.size()]) != std::string_view::npos;
 }
 
+/// Whether YAML breaks the line where others do not: at a lone carriage return, NEL, LS or PS.
+bool breaks_within(std::string_view line) {
+    for (const std::string_view mark : {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9"}) {
+        if (line.find(mark) != std::string_view::npos) return true;
+    }
+    const std::string_view end = line.substr(std::min(line.find('\r'), line.size()));
+    return !end.empty() && end != "\r" && end != "\r\n";
+}
+
 bool is_blank_or_comment(std::string_view line) {
+    if (breaks_within(line)) return false;
     const std::size_t first = line.find_first_not_of(" \r\n");  // a tab is an error, as in YAML
     return first == std::string_view::npos || line[first] == '#';
 }

@@ -56,6 +56,17 @@ TEST_CASE("comments before the first marker stay with the first document") {
     CHECK(manifests[0].line == 4);
 }
 
+TEST_CASE("a comment ends where YAML breaks the line, not only at a line feed") {
+    for (const std::string_view mark : {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\r"}) {
+        const auto documents = read("# a comment" + std::string(mark) + "k: 1");
+        REQUIRE(documents.size() == 1);
+        CHECK(documents.front().json == R"({"k":1})");
+        CHECK(read("# a comment" + std::string(mark) + "# another\n").empty());
+    }
+    CHECK(read("# a comment\r\n").empty());
+    CHECK(read("# a comment\ra").size() == 1);
+}
+
 TEST_CASE("what stands on the marker's line belongs to the document") {
     CHECK(read("--- # Source: x.yaml\na: 1\n")[0].text == "# Source: x.yaml\na: 1\n");
     CHECK(read("--- {a: 1}\n")[0].json == "{\"a\":1}");
