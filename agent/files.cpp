@@ -57,7 +57,8 @@ private:
     int number_;
 };
 
-bool write_all(int file, std::string_view text, off_t offset) {
+bool write_all(int file, std::string_view text) {
+    off_t offset = 0;
     while (!text.empty()) {
         const ssize_t written = ::pwrite(file, text.data(), text.size(), offset);
         if (written < 0 && errno == EINTR) continue;
@@ -75,21 +76,8 @@ Result<void> write_in_place(const std::string& path, std::string_view text) {
     if (::fstat(file.get(), &facts) != 0) return failure("look at", path);
     if (facts.st_size != static_cast<off_t>(text.size()))
         return base::fail(ErrorKind::internal, "a file of another size", path);
-    if (!write_all(file.get(), text, 0)) return failure("write", path);
+    if (!write_all(file.get(), text)) return failure("write", path);
     return {};
-}
-
-/// As `base::write_file_atomically`, without the wait for the disk.
-Result<void> write_unsynced(const std::string& path, std::string_view text, mode_t mode) {
-    std::string name = folder_of(path) + "/.drawbridge-XXXXXX";
-    const int number = ::mkostemp(name.data(), O_CLOEXEC);
-    if (number < 0) return failure("create a file beside", path);
-    const bool written = write_all(number, text, 0) && ::fchmod(number, mode) == 0;
-    const bool closed = ::close(number) == 0;
-    if (written && closed && ::rename(name.c_str(), path.c_str()) == 0) return {};
-    auto failed = failure("write", path);
-    ::unlink(name.c_str());
-    return failed;
 }
 
 struct CloseFolder {
@@ -103,8 +91,8 @@ Result<void> DiskFiles::write(const std::string& path, std::string_view text, Wr
                               mode_t mode) {
     if (how == WriteHow::in_place) return write_in_place(path, text);
     if (auto made = make_folder(folder_of(path)); !made) return made;
-    return how == WriteHow::durable ? base::write_file_atomically(path, text, mode)
-                                    : write_unsynced(path, text, mode);
+    const base::Sync sync = how == WriteHow::durable ? base::Sync::to_disk : base::Sync::none;
+    return base::write_file_atomically(path, text, mode, sync);
 }
 
 Result<std::string> DiskFiles::read(const std::string& path, std::size_t max_bytes) {

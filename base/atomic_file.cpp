@@ -74,7 +74,8 @@ std::string folder_of(const std::string& path) {
 
 }  // namespace
 
-Result<void> write_file_atomically(const std::string& path, std::string_view text, mode_t mode) {
+Result<void> write_file_atomically(const std::string& path, std::string_view text, mode_t mode,
+                                   Sync sync) {
     const std::string folder = folder_of(path);
     std::string name = folder + "/.drawbridge-XXXXXX";
     const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
@@ -82,11 +83,12 @@ Result<void> write_file_atomically(const std::string& path, std::string_view tex
     TemporaryName temporary(std::move(name));
     if (!write_all(file.get(), text)) return system_failure("write", path);
     if (::fchmod(file.get(), mode) != 0) return system_failure("set the permissions of", path);
-    if (::fsync(file.get()) != 0) return system_failure("sync", path);
+    if (sync == Sync::to_disk && ::fsync(file.get()) != 0) return system_failure("sync", path);
     if (::rename(temporary.get().c_str(), path.c_str()) != 0) {
         return system_failure("replace", path);
     }
     temporary.renamed();
+    if (sync == Sync::none) return {};
 
     const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory.get() < 0 || ::fsync(directory.get()) != 0) return system_failure("sync", folder);

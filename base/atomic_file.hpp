@@ -10,11 +10,14 @@
 
 namespace drawbridge::base {
 
+/// Whether a write waits for the disk: `none` is for files that a power cut may take.
+enum class Sync { to_disk, none };
+
 /// Replaces the file at `path`: a new file in the same folder, synced, renamed, the folder synced.
 /// `mode` are its permissions, whatever the umask. On failure the old file stays and no other is
 /// left behind. Blocks.
 [[nodiscard]] Result<void> write_file_atomically(const std::string& path, std::string_view text,
-                                                 mode_t mode = 0644);
+                                                 mode_t mode = 0644, Sync sync = Sync::to_disk);
 
 /// The content of a file of any kind but a folder. More than `max_bytes` (also from a pipe) is
 /// refused with `invalid_input`. Blocks.
