@@ -127,8 +127,8 @@ int main() {
               big_times.median_us / 1000, "ms", 5);
         print(fmt::format("pod of {:.2f} MB, 400 containers with GPU, p99", megabytes),
               big_times.p99_us / 1000, "ms", 0);
-        print("one more container, between 300 and 3000 against between 30 and 300",
-              growth({review(30, 0, 0), review(300, 0, 0), review(3000, 0, 0)}, 10), "×", 1.5);
+        print("one more container, between 100 and 1000 against between 10 and 100",
+              growth({review(10, 0, 0), review(100, 0, 0), review(1000, 0, 0)}, 10), "×", 1.5);
         print("one more annotation byte, between 1 and 4 KiB against between 0.25 and 1 KiB",
               growth({review(1, 0, 256), review(1, 0, 1024), review(1, 0, 4096)}, 4), "×", 1.5);
         return 0;
