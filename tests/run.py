@@ -257,6 +257,7 @@ def agent_on_cluster(minor: str) -> Count:
     if step.status != 0:
         show(step)
         raise Broken("the components of the cluster did not build")
+    build("release", "drawbridge", "drawbridge-agent")
     return pytest(f"agent: real node of {minor}", "tests/agent/real", "--kubernetes", minor, jobs="0")
 
 
@@ -335,7 +336,6 @@ def long_matrix() -> Count:
 def long_agent() -> Count:
     """Ten thousand random lives of a node against the model, and the real node of Kubernetes 1.35."""
     build("debug", "agent_test")
-    build("release", "drawbridge-agent")
     return ctest("debug", "-R", "^agent$", DRAWBRIDGE_AGENT_LIVES="10000") + agent_on_cluster("1.35")
 
 

@@ -12,7 +12,8 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "tests" / "cluster")]
+sys.path[:0] = [str(path) for path in (
+    HERE, HERE.parent, ROOT / "tests" / "cluster", ROOT / "tests" / "cluster" / "tests", ROOT / "tests" / "cases")]  # fmt: skip
 
 from bed.cluster import Cluster, Wish  # noqa: E402
 from bed.components import DEFAULT_MINOR  # noqa: E402
@@ -21,13 +22,15 @@ from node import Node, Pods  # noqa: E402
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kubernetes", default=os.environ.get("CLUSTER_KUBERNETES", DEFAULT_MINOR), help="minor version")
+    parser.addoption("--cluster", default="agent", help="name of the cluster, which has the minor version behind it")
     parser.addoption("--keep-cluster", action="store_true", help="leave the cluster up behind the tests")
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     minor = request.config.getoption("--kubernetes")
-    made = Cluster(f"agent-{minor.replace('.', '-')}", lambda text: print(f"cluster: {text}", flush=True))
+    name = f"{request.config.getoption('--cluster')}-{minor.replace('.', '-')}"
+    made = Cluster(name, lambda text: print(f"cluster: {text}", flush=True))
     made.up(Wish(minor))
     yield made
     if not request.config.getoption("--keep-cluster"):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bed import keys
 from bed.api import Api
@@ -137,8 +138,29 @@ def _kubelet(node: Node):
     return nodes.kubelet(node.bed, node.cluster.release())
 
 
-SHOW = 'for f in /run/drawbridge/shares/*/limits; do test -e "$f" && echo "LIMITS $(/bin/busybox base64 -w0 "$f")"; done; ' \
-       'echo "ENV $NVIDIA_VISIBLE_DEVICES"; ls -l /run/drawbridge/shares/*; echo READY; exec sleep 100000'  # fmt: skip
+# The limits of each share that a container has, as a line of its log.
+SHOW_SHARES = 'for f in /run/drawbridge/shares/*/limits; do test -e "$f" && echo "LIMITS $(/bin/busybox base64 -w0 "$f")"; done'
+SHOW = SHOW_SHARES + '; echo "ENV $NVIDIA_VISIBLE_DEVICES"; ls -l /run/drawbridge/shares/*; echo READY; exec sleep 100000'
+
+
+class Limits(NamedTuple):
+    """What stands in a share's `limits` (preload/abi.h)."""
+
+    uuid: str
+    memory: int  # bytes
+    cores: int  # permille
+    priority: int
+
+
+def limits_of(page: bytes) -> Limits:
+    (memory,), (cores, _, priority) = struct.unpack_from("<Q", page, 120), struct.unpack_from("<3I", page, 144)
+    return Limits("GPU-" + str(uuid.UUID(bytes=page[24:40])), memory, cores, priority)
+
+
+def limits_in(log: str) -> list[Limits]:
+    """The shares that a container showed in its log."""
+    lines = [line.split()[1] for line in log.splitlines() if line.startswith("LIMITS ")]
+    return [limits_of(base64.b64decode(line)) for line in lines]
 
 
 class Pods:
@@ -201,8 +223,7 @@ class Pods:
 
     def limits(self, name: str, container: str = "main") -> list[tuple[int, int]]:
         """Memory in bytes and compute in permille of each share that a container sees."""
-        pages = [base64.b64decode(line.split()[1]) for line in self.log(name, container).splitlines() if line.startswith("LIMITS ")]
-        return sorted((struct.unpack_from("<Q", page, 120)[0], struct.unpack_from("<I", page, 144)[0]) for page in pages)
+        return sorted((share.memory, share.cores) for share in limits_in(self.log(name, container)))
 
     def is_pending(self, name: str) -> bool:
         conditions = self.get(name)["status"].get("conditions") or []

@@ -50,6 +50,18 @@ def plain(document: dict) -> dict:
     return document
 
 
+def users_of(pod: dict) -> dict[str, list[str]]:
+    """The containers of each entry of ours."""
+    users: dict[str, list[str]] = {
+        entry["name"]: [] for entry in pod["spec"].get("resourceClaims") or []
+        if str(entry.get("resourceClaimTemplateName")).startswith(check.TEMPLATE_PREFIX)}  # fmt: skip
+    for _, container in check.containers(pod["spec"]):
+        for claim in (container.get("resources") or {}).get("claims") or []:
+            if claim["name"] in users:
+                users[claim["name"]].append(container["name"])
+    return users
+
+
 class ClusterJudge:
     """Compares what is in the cluster with a case's header."""
 
@@ -102,21 +114,9 @@ class ClusterJudge:
         if not now["spec"].get("nodeName"):
             return 0
         claims = names.claims_of(now)
-        for entry, sharers in self._users_of(now).items():
+        for entry, sharers in users_of(now).items():
             self._allocation(case, claims[entry], sharers)
         return 1
-
-    @staticmethod
-    def _users_of(pod: dict) -> dict[str, list[str]]:
-        """The containers of each entry of ours."""
-        users: dict[str, list[str]] = {
-            entry["name"]: [] for entry in pod["spec"].get("resourceClaims") or []
-            if str(entry.get("resourceClaimTemplateName")).startswith(check.TEMPLATE_PREFIX)}  # fmt: skip
-        for _, container in check.containers(pod["spec"]):
-            for claim in (container.get("resources") or {}).get("claims") or []:
-                if claim["name"] in users:
-                    users[claim["name"]].append(container["name"])
-        return users
 
     def _allocation(self, case: Case, claim: dict, users: list[str]) -> None:
         """Each device is another, may serve, and is charged what the header says."""
