@@ -38,8 +38,9 @@ void check_environment(const PodView& pod, const std::vector<std::optional<Claim
         const ContainerView& container = pod.containers[index];
         const base::JsonView environment = container.json["env"];
         for (std::size_t place = 0; place < environment.size(); ++place) {
-            const std::string_view name = environment.at(place)["name"].string_or("");
-            const std::string_view value = environment.at(place)["value"].string_or("");
+            const base::JsonView variable = environment.at(place);
+            const std::string_view name = variable["name"].string_or("");
+            const std::string_view value = variable["value"].string_or("");
             const VariableFate fate = fate_of(name, value, settings);
             if (fate == VariableFate::kept) continue;
             const bool control = fate == VariableFate::control_disabled;
