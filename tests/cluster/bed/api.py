@@ -8,7 +8,7 @@ import ssl
 from typing import Any
 
 from bed.place import API_ADDRESS, API_PORT
-from bed.space import Space
+from bed.space import PATIENCE, Space
 
 
 class ApiError(Exception):
@@ -45,8 +45,7 @@ class Api:
         self, method: str, path: str, body: Any = None, kind: str = "application/json"
     ) -> tuple[int, dict[str, list[str]], str]:
         """One call: status, headers (each with all its values, names in small letters), text."""
-        connection = http.client.HTTPConnection(API_ADDRESS)
-        connection.sock = self._secure(self.space.connect(API_ADDRESS, API_PORT, 30.0))
+        connection = self._connection()
         headers = {"Content-Type": kind, "Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -60,7 +59,15 @@ class Api:
                 received.setdefault(name.lower(), []).append(value)
             return answer.status, received, text
         finally:
-            connection.close()
+            self._release(connection)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection(API_ADDRESS)
+        connection.sock = self._secure(self.space.connect(API_ADDRESS, API_PORT, PATIENCE))
+        return connection
+
+    def _release(self, connection: http.client.HTTPConnection) -> None:
+        connection.close()
 
     def _secure(self, plain) -> ssl.SSLSocket:
         keys = self.space.place.keys
@@ -92,3 +99,22 @@ class Api:
         """Server-side apply of one object, by its full path."""
         return self.call(
             "PATCH", f"{path}?fieldManager=bed&force=true", document, "application/apply-patch+yaml")  # fmt: skip
+
+
+class KeptApi(Api):
+    """The same over one connection that is kept, for one thread that calls often."""
+
+    _kept: http.client.HTTPConnection | None = None
+
+    def _connection(self) -> http.client.HTTPConnection:
+        # A connection that broke has no socket any more.
+        if self._kept is None or self._kept.sock is None:
+            self._kept = super()._connection()
+        return self._kept
+
+    def _release(self, connection: http.client.HTTPConnection) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._kept is not None:
+            self._kept.close()

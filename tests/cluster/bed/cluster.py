@@ -42,8 +42,11 @@ class Cluster:
 
     # ------------------------------------------------------------------------------------------ up and down
 
-    def up(self, wish: Wish) -> None:
-        """Brings the cluster up, or mends what of it is not running; ends with every node ready."""
+    def up(self, wish: Wish, furnish: Callable[[], None] = lambda: None) -> None:
+        """Brings the cluster up, or mends what of it is not running; every node is ready when it is furnished.
+
+        A new cluster stays only if this comes to its end.
+        """
         release = self.release(wish)
         with changing(self.place):
             life = None
@@ -53,6 +56,7 @@ class Cluster:
                 life = self.space.begin()
                 self.place.facts.write_text(json.dumps(asdict(wish)), encoding="utf-8")
             self._fill(wish, release)
+            furnish()
             self.space.keep()
             if life is not None:
                 os.close(life)

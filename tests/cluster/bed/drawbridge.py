@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -55,9 +56,11 @@ class Installation:
         self.folder.mkdir(exist_ok=True)
         archive = self.folder / f"webhook-{tag}.tar"
         if not archive.exists():
+            # Among the cluster's processes and files, so that it ends and goes with them.
             done = subprocess.run(
-                [ROOT / "manifests" / "image" / "build", binary, archive, f"{IMAGE}:{tag}"],
-                capture_output=True, text=True)  # fmt: skip
+                [*self.cluster.space.entering(mounts=True), ROOT / "manifests" / "image" / "build", binary, archive,
+                 f"{IMAGE}:{tag}"],
+                env=os.environ | {"TMPDIR": str(self.cluster.place.temporary)}, capture_output=True, text=True)  # fmt: skip
             if done.returncode != 0:
                 raise Failed(f"the image did not build:\n{done.stdout}{done.stderr}")
         ctr = str(self.cluster.release().containerd / "ctr")
@@ -150,7 +153,11 @@ class Installation:
 
     def direct(self) -> None:
         """Reviews go through the Service, as installed."""
-        bundle = keys.encoded(self.authority().file)
+        self.trust(self.authority().file)
+
+    def trust(self, *authorities: Path) -> None:
+        """Reviews go through the Service, which must show a certificate of one of these."""
+        bundle = base64.b64encode(b"".join(file.read_bytes() for file in authorities)).decode()
         target = {"name": SERVICE, "namespace": NAMESPACE, "path": "/mutate", "port": 443}
         self.set_client({"service": target, "caBundle": bundle})
 

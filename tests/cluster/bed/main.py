@@ -41,16 +41,19 @@ def up(options: argparse.Namespace) -> int:
     steps = Steps()
     cluster = Cluster(options.name, steps)
     gates = None if options.feature_gates is None else tuple(filter(None, options.feature_gates.split(",")))
-    cluster.up(Wish(options.kubernetes, 0 if options.control_plane_only else options.nodes, gates))
-    if options.fake_nodes:
-        steps("fake nodes")
-        cluster.add_fake_nodes(options.fake_nodes)
-    if options.fleet:
-        steps("fleet")
-        cluster.add_fleet(options.fleet)
-    if options.drawbridge:
-        steps("Drawbridge")
-        Installation(cluster).install(replicas=options.replicas)
+
+    def furnish() -> None:
+        if options.fake_nodes:
+            steps("fake nodes")
+            cluster.add_fake_nodes(options.fake_nodes)
+        if options.fleet:
+            steps("fleet")
+            cluster.add_fleet(options.fleet)
+        if options.drawbridge:
+            steps("Drawbridge")
+            Installation(cluster).install(replicas=options.replicas)
+
+    cluster.up(Wish(options.kubernetes, 0 if options.control_plane_only else options.nodes, gates), furnish)
     steps(f"cluster {options.name} is up: cluster kubectl --name {options.name} -- get nodes")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -16,6 +17,11 @@ SERVICES = "10.96"
 PODS = "10.244"
 DEFAULT_NAME = "default"
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?")
+
+
+def own(name: str) -> str:
+    """The name of a cluster that the tests of this checkout start: those of another may run beside them."""
+    return f"{name}-{hashlib.sha256(os.fsencode(Path(__file__).resolve())).hexdigest()[:4]}"
 
 
 @dataclass(frozen=True)

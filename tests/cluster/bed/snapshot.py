@@ -28,6 +28,7 @@ class Others:
     """The clusters that stand beside the ones that are looked at: what is theirs is passed over."""
 
     def __init__(self, mine: frozenset[str]) -> None:
+        self.mine = mine
         self.processes = read_processes()
         started = {pid: match[1] for pid, process in self.processes.items()
                    if (match := re.search(r"/bed/init\.py (\S+)", process.command))}  # fmt: skip
@@ -42,9 +43,14 @@ class Others:
             pid = self.processes[pid].parent
         return False
 
-    def networks(self) -> set[str]:
+    def namespaces(self) -> set[str]:
         """Theirs; a command of a person or test may be in one without being of the cluster."""
-        return {self.processes[pid].network for pid in self._roots}
+        roots = [self.processes[pid] for pid in self._roots]
+        return {space for root in roots for space in (root.pid_namespace, root.mounts, root.network)}
+
+    def is_of_mine(self, process: Process) -> bool:
+        """Whether a process works on one of the clusters that are looked at, wherever it lives."""
+        return any(f" --name {name} " in f"{process.command} " or f"{BASE}/{name}/" in process.command for name in self.mine)
 
     def owns_text(self, text: str) -> bool:
         """Whether a path or a name is theirs."""
@@ -58,6 +64,7 @@ class Process:
     command: str
     parent: int
     pid_namespace: str
+    mounts: str
     network: str
 
 
@@ -69,7 +76,7 @@ def read_processes() -> dict[int, Process]:
         try:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
             state, parent = (entry / "stat").read_text(encoding="utf-8").rpartition(") ")[2].split()[:2]
-            spaces = [os.readlink(entry / "ns" / name) for name in ("pid", "net")]
+            spaces = [os.readlink(entry / "ns" / name) for name in ("pid", "mnt", "net")]
         except OSError:
             continue  # it has ended
         if state != "Z":
@@ -94,12 +101,19 @@ def cgroups(others: Others) -> set[str]:
 
 
 def processes(others: Others) -> set[str]:
-    """Those in a process namespace of their own, and those that work on a cluster."""
-    ours = os.readlink("/proc/self/ns/pid")
+    """Those with namespaces of their own, and those that work on a cluster."""
+    ours = tuple(os.readlink(f"/proc/self/ns/{name}") for name in ("pid", "mnt"))
+
+    theirs = others.namespaces()
+
+    def foreign(process: Process) -> bool:
+        apart = {process.pid_namespace, process.mounts} - {*ours, *theirs}
+        return bool(apart) or "/bed/init.py" in process.command or others.is_of_mine(process)
+
     return {
         f"{pid} {process.command[:120]}"
         for pid, process in others.processes.items()
-        if (process.pid_namespace != ours or "/bed/init.py" in process.command) and not others.owns_process(pid)
+        if foreign(process) and not others.owns_process(pid)
     }
 
 
@@ -107,7 +121,7 @@ def network_namespaces(others: Others) -> set[str]:
     """Those that a process lives in, besides our own."""
     ours = os.readlink("/proc/self/ns/net")
     found = {process.network for pid, process in others.processes.items() if not others.owns_process(pid)}
-    return (found - {ours} - others.networks()) | {f"named {line}" for line in output("ip", "netns", "list")}
+    return (found - {ours} - others.namespaces()) | {f"named {line}" for line in output("ip", "netns", "list")}
 
 
 def rules() -> set[str]:
@@ -131,8 +145,13 @@ def take(*mine: str) -> dict[str, set[str]]:
             "kernel settings": settings, "sockets": sockets}  # fmt: skip
 
 
+# What others end and begin all the time; that something of it is gone means nothing.
+PASSING = ("processes", "network namespaces")
+
+
 def difference(before: dict[str, set[str]], after: dict[str, set[str]]) -> dict[str, list[str]]:
     """What is there now and was not, and what was and is not, by kind; empty if all is as it was."""
-    changed = {kind: sorted([f"+ {each}" for each in after[kind] - before[kind]]
-                            + [f"- {each}" for each in before[kind] - after[kind]]) for kind in before}  # fmt: skip
+    added = {kind: {f"+ {each}" for each in after[kind] - before[kind]} for kind in before}
+    gone = {kind: {f"- {each}" for each in before[kind] - after[kind]} for kind in before if kind not in PASSING}
+    changed = {kind: sorted(added[kind] | gone.get(kind, set())) for kind in before}
     return {kind: lines for kind, lines in changed.items() if lines}

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,23 +14,28 @@ from pathlib import Path
 import pytest
 from bed import snapshot
 from bed.cluster import Cluster, Wish
-from bed.place import BASE
-from bed.space import wait_for
+from bed.place import BASE, Place, own
+from bed.space import changing, wait_for
 from bench import container, pod
-from conftest import HERE
+from conftest import FLEET, HERE
 
 COMMAND = str(HERE.parent / "cluster")
-STEPS = ("namespaces", "keys", "etcd", "API server", "controllers, scheduler and proxy", "kubelets", "nodes ready")
+KILLED, SMALL, MENDED, PLANTED = map(own, ("killed", "small", "mended", "planted"))
+UP = [COMMAND, "up", "--name", KILLED, "--fake-nodes", "2", "--fleet", str(FLEET), "--drawbridge"]
+STEPS = ("namespaces", "keys", "etcd", "API server", "controllers, scheduler and proxy", "container runtime and images",
+         "kubelets", "nodes ready", "fake nodes", "fleet", "Drawbridge")  # fmt: skip
 
 
 def take() -> dict[str, set[str]]:
     """The machine, but for clusters of other tests and people."""
-    return snapshot.take("killed", "small", "mended")
+    return snapshot.take(KILLED, SMALL, MENDED, PLANTED)
 
 
 @pytest.fixture
-def before() -> dict[str, set[str]]:
-    return take()
+def before() -> Iterator[dict[str, set[str]]]:
+    """The machine before the test; one comparison at a time on it, since another would see what this one plants."""
+    with changing(Place("comparison"), 3600.0):
+        yield take()
 
 
 def same(before: dict[str, set[str]]) -> None:
@@ -39,45 +45,49 @@ def same(before: dict[str, set[str]]) -> None:
     assert snapshot.difference(before, take()) == {}
 
 
-def killed(name: str, step: str | None = None, seconds: float | None = None) -> None:
-    """Starts `up` and kills it when it prints a step, or after a time."""
-    command = [COMMAND, "up", "--name", name]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        if seconds is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(seconds)
-        else:
-            for line in child.stdout:
-                if line.rstrip().endswith(f" s  {step}"):
-                    break
-            else:
-                pytest.fail(f"`up` never printed {step}")
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGKILL)
-        child.wait()
+def step_of(line: str) -> str:
+    """What a line of `up` says is being done."""
+    return line.rstrip().partition(" s  ")[2]
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[subprocess.Popen[str]]:
+    """An `up` at work, killed at the end of this block."""
+    with subprocess.Popen(UP, stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_up_prints_no_other_steps_and_down_leaves_nothing(before: dict[str, set[str]]) -> None:
+    done = subprocess.run(UP, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert tuple(map(step_of, done.stdout.splitlines()[:-1])) == STEPS
+    Cluster(KILLED).down()
+    same(before)
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_up_killed_at_a_step_leaves_nothing(before: dict[str, set[str]], step: str) -> None:
-    killed("killed", step)
+    with starting() as child:
+        assert any(step_of(line) == step for line in child.stdout), f"`up` never came to {step}"
     same(before)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(20))
 def test_up_killed_at_any_time_leaves_nothing(before: dict[str, set[str]], number: int) -> None:
-    seconds = random.Random(number).uniform(0.05, 12.0)
-    killed("killed", seconds=seconds)
-    # It may have been complete by then.
-    Cluster("killed").down()
+    with starting() as child, contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(random.Random(number).uniform(0.05, 20.0))
+    if child.returncode == 0:  # it was complete by then
+        Cluster(KILLED).down()
     same(before)
 
 
 @pytest.fixture
 def small() -> Iterator[Cluster]:
-    made = Cluster("small")
+    made = Cluster(SMALL)
     made.up(Wish(nodes=1))
     yield made
     made.down()
@@ -90,7 +100,7 @@ def run_pod(cluster: Cluster, name: str) -> None:
 
 
 def test_down_with_running_pods_leaves_nothing(before: dict[str, set[str]]) -> None:
-    made = Cluster("small")
+    made = Cluster(SMALL)
     made.up(Wish(nodes=1))
     run_pod(made, "a")
     during = snapshot.difference(before, take())
@@ -103,7 +113,7 @@ def test_down_with_running_pods_leaves_nothing(before: dict[str, set[str]]) -> N
 def test_a_cluster_whose_first_process_is_killed_leaves_nothing_that_down_does_not_take(
     before: dict[str, set[str]],
 ) -> None:
-    made = Cluster("small")
+    made = Cluster(SMALL)
     made.up(Wish(nodes=1))
     run_pod(made, "a")
     os.kill(made.space.pid(), signal.SIGKILL)
@@ -127,7 +137,7 @@ def test_up_mends_a_cluster_of_which_a_part_was_killed(small_for_all: Cluster, p
 
 @pytest.fixture(scope="module")
 def small_for_all() -> Iterator[Cluster]:
-    made = Cluster("mended")
+    made = Cluster(MENDED)
     made.up(Wish(nodes=1))
     yield made
     made.down()
@@ -140,30 +150,53 @@ def test_clusters_stand_side_by_side(small_for_all: Cluster, small: Cluster) -> 
     assert small_for_all.api.answers("/readyz")
 
 
-GROUP = next(top for top in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup") if os.path.isdir(top)) + "/drawbridge-planted"
-PLANTED = {
-    "mounts": (["mount", "-t", "tmpfs", "tmpfs", "{folder}"], ["umount", "{folder}"]),
-    "links": (["ip", "link", "add", "planted0", "type", "bridge"], ["ip", "link", "delete", "planted0"]),
-    "network namespaces": (["ip", "netns", "add", "planted"], ["ip", "netns", "delete", "planted"]),
-    "control groups": (["mkdir", GROUP], ["rmdir", GROUP]),
-    "rules": (["nft", "add", "table", "ip", "planted"], ["nft", "delete", "table", "ip", "planted"]),
-    "files": (["mkdir", "-p", str(BASE / "planted")], ["rm", "-r", str(BASE / "planted")]),
+GROUP = next(top for top in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup") if os.path.isdir(top)) + f"/drawbridge-{PLANTED}"
+FOLDER = BASE / PLANTED
+# What is made, and what takes it away, by the kind under which it is to be found.
+MADE = {
+    "mounts": ("mount -t tmpfs tmpfs {folder}", "umount {folder}"),
+    "links": ("ip link add planted0 type veth peer name planted1", "ip link delete planted0"),
+    "addresses": ("ip address add 127.93.7.5/32 dev lo", "ip address delete 127.93.7.5/32 dev lo"),
+    "network namespaces": ("ip netns add planted", "ip netns delete planted"),
+    "control groups": (f"mkdir {GROUP}", f"rmdir {GROUP}"),
+    "rules": ("nft add table ip planted", "nft delete table ip planted"),
+    "files": (f"mkdir -p {FOLDER}/etcd", f"rm -r {FOLDER}"),
+    "kernel settings": ("sysctl -qw kernel.panic=7", "sysctl -qw kernel.panic={panic}"),
+}  # fmt: skip
+# What runs, by what it is.
+RUNNING = {
+    "in a process namespace": ["unshare", "--pid", "--fork", "--kill-child", "sleep", "600"],
+    "in a mount namespace": ["unshare", "--mount", "sleep", "600"],
+    "on the cluster's files": ["tail", "--pid", "{pid}", "-f", "/dev/null", f"{FOLDER}/logs/etcd.log"],
+    "for the cluster": ["sh", "-c", "read line", "--name", PLANTED],
 }
 
 
-@pytest.mark.parametrize("kind", PLANTED)
-def test_the_comparison_finds_a_leftover(before: dict[str, set[str]], tmp_path: Path, kind: str) -> None:
-    plant, remove = ([word.format(folder=tmp_path) for word in words] for words in PLANTED[kind])
+@pytest.mark.parametrize("kind", MADE)
+def test_the_comparison_finds_what_was_made(before: dict[str, set[str]], tmp_path: Path, kind: str) -> None:
+    panic = Path("/proc/sys/kernel/panic").read_text(encoding="utf-8").strip()
+    plant, remove = (line.format(folder=tmp_path, panic=panic).split() for line in MADE[kind])
     subprocess.run(plant, check=True)
     try:
         assert kind in snapshot.difference(before, take())
     finally:
         subprocess.run(remove, check=True)
+    same(before)
 
 
-def test_the_comparison_finds_a_process(before: dict[str, set[str]]) -> None:
-    with subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "sleep", "600"]) as child:
+@pytest.mark.parametrize("what", RUNNING)
+def test_the_comparison_finds_what_runs(before: dict[str, set[str]], what: str) -> None:
+    command = [word.format(pid=os.getpid()) for word in RUNNING[what]]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         try:
             wait_for(lambda: "processes" in snapshot.difference(before, take()), "the process")
         finally:
             child.kill()
+    same(before)
+
+
+def test_the_comparison_finds_a_socket(before: dict[str, set[str]]) -> None:
+    with socket.socket(socket.AF_UNIX) as planted:
+        planted.bind(Place(PLANTED).socket)
+        assert "sockets" in snapshot.difference(before, take())
+    same(before)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from bed.cluster import Cluster, Wish
+from bed.place import own
 from bed.space import wait_for
 from bench import container, pod
 from conftest import HERE
@@ -16,7 +17,7 @@ COMMAND = str(HERE.parent / "cluster")
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:
-    made = Cluster("three")
+    made = Cluster(own("three"))
     made.up(Wish(nodes=3))
     yield made
     made.down()
@@ -74,12 +75,12 @@ def test_a_drained_node_gives_its_pods_away(three: Cluster) -> None:
 
 
 def test_people_reach_it_by_kubectl_and_exec(three: Cluster) -> None:
-    listed = subprocess.run([COMMAND, "kubectl", "--name", "three", "--", "get", "nodes", "-o", "name"],
+    listed = subprocess.run([COMMAND, "kubectl", "--name", own("three"), "--", "get", "nodes", "-o", "name"],
                             capture_output=True, text=True)  # fmt: skip
     assert listed.stdout.split() == ["node/node-1", "node/node-2", "node/node-3"], listed.stderr
     script = 'curl --silent --cacert "$CLUSTER_CA" "$CLUSTER_API/readyz"'
     asked = subprocess.run(
-        [COMMAND, "exec", "--name", "three", "--", "sh", "-c", script], capture_output=True, text=True
+        [COMMAND, "exec", "--name", own("three"), "--", "sh", "-c", script], capture_output=True, text=True
     )
     assert asked.stdout == "ok", asked.stderr
 

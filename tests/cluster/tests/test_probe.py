@@ -10,6 +10,7 @@ from bed import daemons
 from bed.accounts import account_kubeconfig, grant
 from bed.cluster import Cluster, Wish
 from bed.daemons import Daemon
+from bed.place import own
 from bed.serving import serving
 from bed.space import wait_for
 from bench import Bench, Names, container, pod
@@ -32,7 +33,7 @@ def test_requests_of_several_cards_have_the_form_that_the_minor_needs(bench: Ben
 @pytest.fixture(scope="module")
 def without_gate(minor: str) -> Iterator[Cluster]:
     """A control plane whose API server has the feature gate off, and says nothing of what it drops."""
-    made = Cluster(f"gate-{minor.replace('.', '-')}")
+    made = Cluster(own(f"gate-{minor.replace('.', '-')}"))
     made.up(Wish(minor, nodes=0, gates=("DRAConsumableCapacity=false",)))
     grant(made, "drawbridge", "default", "drawbridge", RULES)
     yield made
