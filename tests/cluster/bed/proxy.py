@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 
 from bed.place import API_ADDRESS, API_PORT
 from bed.space import Space
 
 
 class Proxy:
-    """Forwards connections until it is told to cut or to hold them."""
+    """Forwards connections until it is told to cut, to hold or to slow them."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
         self._listener = space.listen(API_ADDRESS)
         self.server = f"https://{API_ADDRESS}:{self._listener.getsockname()[1]}"
-        self._open = threading.Event()  # unset: bytes wait
-        self._open.set()
-        self._refusing = False
+        self._asking, self._answering = threading.Event(), threading.Event()  # unset: bytes of that way wait
+        self.restore()
         self._sockets: set[socket.socket] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -31,15 +31,27 @@ class Proxy:
 
     def hold(self) -> None:
         """Lets every byte wait, in both directions."""
-        self._open.clear()
+        self._asking.clear()
+        self._answering.clear()
+
+    def hold_answers(self) -> None:
+        """Lets what the API server says wait: it does what it is asked, and the client does not learn of it."""
+        self._answering.clear()
+
+    def slow(self, seconds: float) -> None:
+        """Lets every answer come so much later."""
+        self._delay = seconds
 
     def restore(self) -> None:
         self._refusing = False
-        self._open.set()
+        self._delay = 0.0
+        self._asking.set()
+        self._answering.set()
 
     def close(self) -> None:
         self.cut()
-        self._open.set()
+        self._asking.set()
+        self._answering.set()
         self._listener.close()
 
     def _drop(self) -> None:
@@ -61,12 +73,15 @@ class Proxy:
                 with self._lock:
                     self._sockets |= {client, server}
                 for source, target in ((client, server), (server, client)):
-                    threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
+                    threading.Thread(target=self._pump, args=(source, target, target is client), daemon=True).start()
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
+        gate = self._answering if answers else self._asking
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                self._open.wait()
+                if answers and self._delay:
+                    time.sleep(self._delay)
+                gate.wait()
                 target.sendall(data)
         for each in (source, target):
             with contextlib.suppress(OSError):

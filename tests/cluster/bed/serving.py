@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bed import keys
 from bed.drawbridge import program
 from bed.space import Failed, Space, wait_for
 
@@ -37,6 +38,12 @@ class Serving:
         if self.process.poll() is not None:
             raise Failed(f"the webhook ended:\n{self.log.read_text(encoding='utf-8')}")
         self.ports = json.loads((folder / "ports").read_text(encoding="utf-8"))
+
+    @property
+    def client(self) -> dict:
+        """How an API server in the same network reaches it."""
+        url = f"https://127.0.0.1:{self.ports['https']}/mutate"
+        return {"url": url, "caBundle": keys.encoded(self._folder / "certs" / "ca.crt")}
 
     def readiness(self) -> tuple[int, str]:
         return self.get("/readyz")

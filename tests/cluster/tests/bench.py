@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bed.api import Api, ApiError
 from bed.cluster import Cluster
-from bed.drawbridge import Installation
+from bed.drawbridge import CONFIGURATION, Installation
 from bed.hooks import CONFIGURATIONS, Injector, Patch, Recorder
+from bed.serving import Serving
 from bed.space import wait_for
 
 CLAIMS = "/apis/resource.k8s.io/v1"
@@ -116,6 +117,31 @@ class Bench:
         finally:
             self.api.call("DELETE", f"{CONFIGURATIONS}/{name}")
             server.close()
+
+    @contextlib.contextmanager
+    def asked(self, namespace: str, server: Serving) -> Iterator[Callable[[Serving], None]]:
+        """For one namespace that is off the API server asks a process of its own; gives what makes it ask another."""
+        name = f"zz-{namespace}"
+        (hook, *_) = self.api.get(CONFIGURATION)["webhooks"]
+        hook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        configuration = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+                         "metadata": {"name": name}, "webhooks": [hook]}  # fmt: skip
+
+        def ask(other: Serving) -> None:
+            hook["clientConfig"] = other.client
+            self.api.apply(f"{CONFIGURATIONS}/{name}", configuration)
+            self.configurations_known(namespace)
+
+        ask(server)
+        try:
+            yield ask
+        finally:
+            self.api.call("DELETE", f"{CONFIGURATIONS}/{name}")
+
+    def configurations_known(self, namespace: str) -> None:
+        """Waits until the API server acts by all that was written of webhooks: it learns of changes in their order."""
+        with self.injector(f"zzz-mark-{namespace}", namespace, lambda _: []):
+            pass
 
     def metrics(self, name: str) -> dict[str, float]:
         """The API server's samples of one metric, by their labels."""

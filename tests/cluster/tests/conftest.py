@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "tests" / "cases"), str(HERE)]
 from bed.cluster import Cluster, Wish  # noqa: E402
 from bed.components import DEFAULT_MINOR  # noqa: E402
 from bed.drawbridge import Installation  # noqa: E402
+from bed.place import own  # noqa: E402
 from bench import Bench, Names  # noqa: E402
 
 FLEET = ROOT / "tests" / "cases" / "fleet.yaml"
@@ -47,7 +48,7 @@ def minor(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, minor: str) -> Iterator[Cluster]:
     """A cluster of one real node and the nodes of the test fleet."""
-    made = Cluster(f"tests-{minor.replace('.', '-')}", lambda text: print(f"cluster: {text}", flush=True))
+    made = Cluster(own(f"tests-{minor.replace('.', '-')}"), lambda text: print(f"cluster: {text}", flush=True))
     made.up(Wish(minor))
     made.add_fleet(FLEET)
     try:
@@ -82,7 +83,17 @@ def bench(session_bench: Bench) -> Bench:
 @pytest.fixture
 def names(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Names]:
     """A namespace of the test's own."""
-    made = bench.namespace(f"t-{uuid.uuid4().hex[:8]}")
+    yield from namespace(bench, request)
+
+
+@pytest.fixture
+def unasked(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Names]:
+    """A namespace of the test's own, for whose pods the installed webhook is not asked."""
+    yield from namespace(bench, request, **{"drawbridge.dev/mode": "off"})
+
+
+def namespace(bench: Bench, request: pytest.FixtureRequest, **labels: str) -> Iterator[Names]:
+    made = bench.namespace(f"t-{uuid.uuid4().hex[:8]}", **labels)
     request.node.stash[EVIDENCE] = made
     yield made
     made.remove()

@@ -243,23 +243,6 @@ def test_a_pod_that_is_opted_out_never_reaches_the_webhook(bench: Bench, names: 
     assert legacy_names(names.pod("p")) == {"nvidia.com/gpu"}
 
 
-def test_a_pod_of_five_hundred_containers_stays_within_the_cost_of_the_conditions(bench: Bench, names: Names) -> None:
-    many = [container(f"c{number}") for number in range(499)]
-    names.create(pod("p", *many, container("last", gpu="1", gpumem="100")))
-    found = names.pod("p")
-    assert found["spec"]["containers"][499]["resources"]["claims"] == [{"name": "vgpu-499"}]
-
-
-def test_a_pod_near_the_size_limit_is_translated(bench: Bench, names: Names) -> None:
-    made = pod("p", container(gpu="1", gpumem="100"))
-    made["metadata"]["annotations"] = {"note": "x" * 250_000}  # annotations may be 256 KiB
-    made["spec"]["containers"][0]["env"] = [{"name": f"V{number}", "value": "y" * 1000} for number in range(900)]
-    names.create(made)
-    found = names.pod("p")
-    assert own_entries(found).keys() == {"vgpu-0"}
-    assert found["spec"]["containers"][0]["env"] == made["spec"]["containers"][0]["env"]
-
-
 # ---------------------------------------------------------------------------------------------------- controllers
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from bed import daemons, keys
+from bed import daemons
 from bed.accounts import account_kubeconfig
 from bed.api import ApiError
 from bed.drawbridge import DEPLOYMENT, NAMESPACE, SERVICE
 from bed.proxy import Proxy
-from bed.serving import serving
+from bed.serving import Serving, serving
 from bed.space import wait_for
-from bench import Bench, Names, container, pod
+from bench import Bench, Names, container, own_entries, pod
 from test_admission import calls
 
 OURS = pod("p", container(gpu="1", gpumem="1000"))
@@ -111,63 +111,82 @@ def test_while_etcd_stands_still_pods_wait_and_are_translated_then(bench: Bench,
     assert names.pod("p")["spec"]["resourceClaims"]
 
 
-def test_cut_off_from_the_api_server_known_shapes_are_answered_and_new_ones_fail(
-    bench: Bench, names: Names, tmp_path: Path
-) -> None:
+@contextmanager
+def behind_a_proxy(bench: Bench, tmp_path: Path) -> Iterator[tuple[Proxy, Serving]]:
+    """A webhook whose way to the API server can be cut, held and slowed."""
     proxy = Proxy(bench.cluster.space)
-    kubeconfig = account_kubeconfig(bench.cluster, NAMESPACE, SERVICE, tmp_path / "kubeconfig", proxy.server)
+    kubeconfig = account_kubeconfig(bench.cluster, NAMESPACE, SERVICE, tmp_path / "behind", proxy.server)
     try:
         with serving(bench.cluster.space, kubeconfig) as server:
             wait_for(lambda: server.readiness()[0] == 200, "readiness")
-            assert server.review(OURS, names.name)[1]["allowed"]
-            proxy.cut()
-            new = pod("q", container(gpu="1", gpumem="1001"))
-            status, text = server.review(new, names.name, seconds=2)
-            assert status >= 500, text
-            assert server.review(OURS, names.name)[1]["patch"]
-            proxy.restore()
-            wait_for(lambda: server.review(new, names.name)[0] == 200, "a new shape")
-            proxy.hold()
-            status, text = server.review(pod("r", container(gpu="1", gpumem="1002")), names.name, seconds=1)
-            assert status >= 500, text
-            assert server.review(OURS, names.name)[1]["patch"]
+            yield proxy, server
     finally:
         proxy.close()
 
 
-def test_an_expired_certificate_refuses_our_pods_until_it_is_renewed(bench: Bench, names: Names) -> None:
-    installation = bench.installation
+def test_cut_off_from_the_api_server_known_shapes_are_answered_and_new_ones_fail(
+    bench: Bench, names: Names, tmp_path: Path
+) -> None:
+    with behind_a_proxy(bench, tmp_path) as (proxy, server):
+        assert server.review(OURS, names.name)[1]["allowed"]
+        proxy.cut()
+        new = pod("q", container(gpu="1", gpumem="1001"))
+        status, text = server.review(new, names.name, seconds=2)
+        assert status >= 500, text
+        assert server.review(OURS, names.name)[1]["patch"]
+        proxy.restore()
+        wait_for(lambda: server.review(new, names.name)[0] == 200, "a new shape")
+        proxy.hold()
+        status, text = server.review(pod("r", container(gpu="1", gpumem="1002")), names.name, seconds=1)
+        assert status >= 500, text
+        assert server.review(OURS, names.name)[1]["patch"]
 
-    def present(file: str, lifetime: timedelta) -> None:
-        certificate, key = installation.certificate(file, lifetime)
-        data = {"data": {"tls.crt": keys.encoded(certificate), "tls.key": keys.encoded(key)}}
-        path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SERVICE}-tls"
-        bench.api.call("PATCH", path, data, "application/merge-patch+json")
 
-    def restart() -> None:
-        bench.api.call(
-            "DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app.kubernetes.io/component%3Dwebhook"
-        )
-        wait_for(lambda: all(each["status"].get("phase") == "Running" for each in installation.pods()), "a new webhook")
+def test_a_slow_api_server_makes_new_shapes_slow_and_fails_none(bench: Bench, names: Names, tmp_path: Path) -> None:
+    with behind_a_proxy(bench, tmp_path) as (proxy, server):
+        proxy.slow(0.3)
+        assert server.review(OURS, names.name)[1]["patch"]
+        assert len(names.templates()) == 1
 
-    present("webhook-expired", timedelta(minutes=-5))
-    try:
-        restart()
 
-        def refused() -> str | None:
-            try:
-                names.create(OURS, dry_run=True)
-            except ApiError as error:
-                return error.message
-            return None
+def test_an_answer_lost_behind_a_written_template_is_made_good_by_the_retry(
+    bench: Bench, names: Names, tmp_path: Path
+) -> None:
+    with behind_a_proxy(bench, tmp_path) as (proxy, server), ThreadPoolExecutor(1) as pool:
+        proxy.hold_answers()
+        waiting = pool.submit(server.review, OURS, names.name)
+        wait_for(names.templates, "the template to be written")
+        proxy.cut()
+        status, text = waiting.result()
+        assert status >= 500, text
+        proxy.restore()
+        wait_for(lambda: server.review(OURS, names.name)[0] == 200, "the retry to be answered")
+        assert len(names.templates()) == 1
 
-        assert "failed calling webhook" in wait_for(refused, "a refusal")
-        names.create(pod("other"))
-    finally:
-        present("webhook", keys.A_WHILE)
-        restart()
-        installation.wait_until_serving()
-    names.create(OURS)
+
+def test_a_webhook_killed_between_template_and_answer_is_made_good_by_the_retry(
+    bench: Bench, unasked: Names, tmp_path: Path
+) -> None:
+    names = unasked
+    kubeconfig = account_kubeconfig(bench.cluster, NAMESPACE, SERVICE, tmp_path / "other")
+    with (
+        behind_a_proxy(bench, tmp_path) as (proxy, server),
+        serving(bench.cluster.space, kubeconfig) as other,
+        bench.asked(names.name, server) as ask,
+    ):
+        wait_for(lambda: other.readiness()[0] == 200, "readiness")
+        proxy.hold_answers()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(names.api.exchange, "POST", names.path("pods"), OURS)
+            wait_for(names.templates, "the template to be written")
+            server.process.kill()
+            status, _, text = waiting.result()
+        assert status >= 500 and 'failed calling webhook "pods.drawbridge.dev"' in json.loads(text)["message"]
+        assert not names.listed("pods")
+        ask(other)
+        names.create(OURS)
+        assert own_entries(names.pod("p")).keys() == {"vgpu-0"}
+        assert len(names.templates()) == 1
 
 
 def test_two_replicas_racing_on_one_new_shape_write_one_template(bench: Bench, names: Names, tmp_path: Path) -> None:

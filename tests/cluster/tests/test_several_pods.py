@@ -5,14 +5,12 @@ Each test keeps to one kind of card, since the fleet has others that would take 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 
 import pytest
-import yaml
 from bed.space import wait_for
-from bench import CLAIMS, Bench, Names, container, pod
-from conftest import FLEET
+from bench import Bench, Names, container, pod
+from fleet import more_cards
 
 T4 = {"nvidia.com/use-gputype": "T4"}  # one card of 15109 MiB, split by 4, in the fleet
 
@@ -118,23 +116,8 @@ def test_a_template_deleted_while_a_pod_waits_is_written_again_by_the_next_pod(b
 @pytest.fixture
 def eight_cards(bench: Bench) -> Iterator[set[str]]:
     """A node with eight equal cards beside the fleet, as long as the test takes."""
-    (first, *_) = yaml.safe_load(FLEET.read_text(encoding="utf-8"))["items"]
-    made = copy.deepcopy(first)
-    made["metadata"]["name"] = "eight"
-    made["spec"] |= {"nodeName": "node-eight", "pool": first["spec"]["pool"] | {"name": "node-eight"}}
-    card = made["spec"]["devices"][0]
-    made["spec"]["devices"] = []
-    for number in range(8):
-        one = copy.deepcopy(card)
-        one["name"] = f"card-{number}"
-        one["attributes"]["uuid"] = {"string": f"GPU-00000000-0000-0000-0000-00000000000{number}"}
-        one["attributes"]["productName"] = {"string": "NVIDIA Eightfold"}
-        made["spec"]["devices"].append(one)
-    bench.cluster.add_fake_node("node-eight")
-    bench.api.apply(f"{CLAIMS}/resourceslices/eight", made)
-    yield {f"card-{number}" for number in range(8)}
-    for path in (f"{CLAIMS}/resourceslices/eight", "/api/v1/nodes/node-eight"):
-        bench.api.call("DELETE", path)
+    with more_cards(bench, "Eightfold", 1):
+        yield {f"card-{number}" for number in range(8)}
 
 
 @pytest.mark.parametrize("figures", [{}, {"gpumem": "1000"}, {"gpumem_percentage": "50"}, {"gpucores": "100"}], ids=str)
