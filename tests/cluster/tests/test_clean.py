@@ -110,7 +110,7 @@ def test_down_with_running_pods_leaves_nothing(before: dict[str, set[str]]) -> N
     same(before)
 
 
-def test_a_cluster_whose_first_process_is_killed_leaves_nothing_that_down_does_not_take(
+def test_a_cluster_whose_first_process_is_killed_comes_up_again_and_leaves_nothing(
     before: dict[str, set[str]],
 ) -> None:
     made = Cluster(SMALL)
@@ -119,6 +119,8 @@ def test_a_cluster_whose_first_process_is_killed_leaves_nothing_that_down_does_n
     os.kill(made.space.pid(), signal.SIGKILL)
     wait_for(lambda: not made.space.is_up(), "the first process to be gone")
     wait_for(lambda: not take()["processes"] - before["processes"], "its processes to be gone with it")
+    made.up(Wish(nodes=1))  # over what is left
+    run_pod(made, "b")
     made.down()
     same(before)
 

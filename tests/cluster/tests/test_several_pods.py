@@ -75,6 +75,25 @@ def test_exclusive_compute_keeps_others_out_whatever_its_memory(bench: Bench, na
     names.pends("other")
 
 
+@pytest.mark.parametrize(
+    ("tenant", "late"),
+    [
+        ({"gpumem": "3000"}, {"gpumem": "3000", "gpucores": "100"}),
+        ({"gpumem": "1000", "gpucores": "60"}, {"gpumem": "1000", "gpucores": "50"}),
+        ({"gpumem": "15109", "gpucores": "0"}, {"gpumem": "100", "gpucores": "30"}),
+        ({"gpumem": "1000", "gpucores": "100"}, {"gpumem": "1000", "gpucores": "100"}),
+    ],
+    ids=["exclusive beside a share", "110 percent of compute", "beside all memory", "two exclusives"],
+)
+def test_what_one_card_cannot_give_waits(bench: Bench, names: Names, tenant: dict, late: dict) -> None:
+    names.apply(on_t4("tenant", **tenant))
+    device_of(names, "tenant")
+    names.apply(on_t4("late", **late))
+    names.pends("late")
+    names.delete_pod("tenant")
+    device_of(names, "late")
+
+
 def test_half_of_any_card_is_half_of_the_card_that_is_chosen(bench: Bench, names: Names) -> None:
     names.apply(pod("half", container(gpu="1", gpumem_percentage="50")), on_t4("half-t4", gpumem_percentage="50"))
     (results,) = names.allocated("half-t4").values()
