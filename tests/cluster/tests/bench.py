@@ -119,11 +119,14 @@ class Bench:
             server.close()
 
     @contextlib.contextmanager
-    def asked(self, namespace: str, server: Serving) -> Iterator[Callable[[Serving], None]]:
+    def asked(
+        self, namespace: str, server: Serving, policy: str = "Fail"
+    ) -> Iterator[Callable[[Serving], None]]:
         """For one namespace that is off the API server asks a process of its own; gives what makes it ask another."""
         name = f"zz-{namespace}"
         (hook, *_) = self.api.get(CONFIGURATION)["webhooks"]
         hook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        hook["failurePolicy"] = policy
         configuration = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
                          "metadata": {"name": name}, "webhooks": [hook]}  # fmt: skip
 

@@ -17,7 +17,7 @@ from bed.drawbridge import DEPLOYMENT, NAMESPACE, SERVICE
 from bed.proxy import Proxy
 from bed.serving import Serving, serving
 from bed.space import wait_for
-from bench import Bench, Names, container, own_entries, pod
+from bench import Bench, Names, container, legacy_names, own_entries, pod
 from test_admission import calls
 
 OURS = pod("p", container(gpu="1", gpumem="1000"))
@@ -64,6 +64,18 @@ def test_without_a_webhook_our_pods_are_refused_and_others_never_notice(bench: B
         assert not names.templates()
         assert calls(bench) <= before + 1
     names.create(OURS)
+
+
+def test_where_failures_are_ignored_a_pod_is_taken_as_it_is(bench: Bench, unasked: Names, tmp_path: Path) -> None:
+    kubeconfig = account_kubeconfig(bench.cluster, NAMESPACE, SERVICE, tmp_path / "kubeconfig")
+    with serving(bench.cluster.space, kubeconfig) as server, bench.asked(unasked.name, server, "Ignore"):
+        wait_for(lambda: server.readiness()[0] == 200, "readiness")
+        assert not legacy_names(unasked.create(OURS, dry_run=True))
+        server.process.kill()
+        server.process.wait()
+        assert legacy_names(unasked.create(OURS)) == {"nvidia.com/gpu", "nvidia.com/gpumem"}
+        assert "nvidia.com/gpu" in unasked.pends("p")
+        assert not unasked.templates()
 
 
 def test_a_controllers_pods_come_once_the_webhook_is_back(bench: Bench, names: Names) -> None:

@@ -16,9 +16,9 @@ COMMAND = str(HERE.parent / "cluster")
 
 
 @pytest.fixture(scope="module")
-def three() -> Iterator[Cluster]:
+def three(minor: str) -> Iterator[Cluster]:
     made = Cluster(own("three"))
-    made.up(Wish(nodes=3))
+    made.up(Wish(minor, nodes=3))
     yield made
     made.down()
 
