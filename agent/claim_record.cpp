@@ -22,8 +22,8 @@ constexpr std::string_view before_checksum = R"(,"checksum":")";
 constexpr std::string_view before_claim = R"(","claim":)";
 constexpr std::string_view tail = "}\n";
 constexpr std::array<std::string_view, 3> states = {"Started", "Completed", "Unprepared"};
-constexpr std::array<std::string_view, 8> known = {"uid",    "namespace", "name", "state",
-                                                   "bootId", "cdiDigest", "time", "shares"};
+constexpr std::array<std::string_view, 9> known = {
+    "uid", "namespace", "name", "state", "bootId", "cdiDigest", "library", "time", "shares"};
 
 std::string checksum(std::string_view text) {
     return base::base32_lower(base::sha256(text), checksum_chars);
@@ -47,6 +47,7 @@ std::string claim_json(const ClaimRecord& record) {
     out.member("namespace", record.claim.name_space).member("name", record.claim.name);
     out.member("state", states[static_cast<std::size_t>(record.state)]);
     out.member("bootId", record.boot_id).member("cdiDigest", record.cdi_digest);
+    if (!record.library.empty()) out.member("library", record.library);
     out.key("time").integer(record.time).key("shares").begin_array();
     for (const Share& share : record.shares)
         write_share(out, share);
@@ -154,6 +155,7 @@ base::Result<ClaimRecord> decode_record(std::string_view text) {
     record.state = read_state(reader, root["state"]);
     record.boot_id = reader.text_or(root["bootId"], "");
     record.cdi_digest = reader.text_or(root["cdiDigest"], "");
+    record.library = reader.text_or(root["library"], "");
     record.time = reader.whole_or(root["time"], {}, 0);
     for (const Spot& at : reader.list(root["shares"]))
         record.shares.push_back(read_share(reader, at));

@@ -35,6 +35,7 @@ struct ClaimRecord {
     ClaimState state = ClaimState::started;
     std::string boot_id = {};     ///< in which its files were made
     std::string cdi_digest = {};  ///< of the CDI file; empty before it is written
+    std::string library = {};     ///< build of the preload library that it names; empty: none
     std::vector<Share> shares = {};
     std::int64_t time = 0;  ///< Unix seconds of the last change of state
     /// Fields of a later version, as JSON texts, which are written back as they came.

@@ -36,7 +36,7 @@ CdiEdits library_files(const LibraryFiles& library) {
     CdiEdits edits;
     if (library.library.empty()) return edits;
     edits.mounts = {{.host_path = library.library,
-                     .container_path = fmt::format("{}/lib/libdrawbridge.so", DRAWBRIDGE_ROOT),
+                     .container_path = library_path_inside(),
                      .options = executable},
                     {.host_path = library.preload,
                      .container_path = "/etc/ld.so.preload",

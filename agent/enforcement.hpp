@@ -4,21 +4,13 @@
 #include "agent/cdi_spec.hpp"
 #include "agent/claim_record.hpp"
 #include "agent/inventory.hpp"
+#include "agent/library_store.hpp"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace drawbridge::agent {
-
-/// A build of the preload library as it lies on the host; empty: there is none, and nothing of it
-/// is mounted.
-struct LibraryFiles {
-    std::string library = {};  ///< `libdrawbridge.so`
-    std::string preload = {};  ///< what becomes /etc/ld.so.preload
-
-    [[nodiscard]] bool operator==(const LibraryFiles&) const = default;
-};
 
 /// How the node's driver reaches a container, whatever the share.
 struct DriverEdits {
@@ -30,7 +22,7 @@ struct DriverEdits {
 
 struct ContainerView {
     std::string shares_folder = {};  ///< on the host: one folder a share in it
-    LibraryFiles library = {};
+    LibraryFiles library = {};       ///< the build that the claim was given
     DriverEdits driver = {};
     /// HAMi's variables too, for programs that read them.
     bool legacy_variables = false;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace drawbridge::agent {
@@ -18,8 +17,6 @@ using base::Result;
 
 // The kubelet waits 45 s for an answer and comes again after that.
 constexpr std::chrono::seconds lock_patience{20};
-// A late call of the kubelet comes within its own time-out and one retry (node-agent.md 3).
-constexpr std::int64_t tombstone_seconds = 600;
 constexpr std::size_t max_cdi = 4U << 20U;
 constexpr mode_t cdi_mode = 0644;
 constexpr std::size_t digest_chars = 32;
@@ -50,10 +47,6 @@ std::vector<PreparedShare> answer_of(const ClaimRecord& record) {
     return answer;
 }
 
-std::string cdi_text(const ClaimRecord& record, const NodeView& view) {
-    return cdi_json(claim_spec(record.claim.uid, record.shares, view.inventory, view.container));
-}
-
 PrepareFlow::PrepareFlow(Files& files, const base::Clock& clock, FlowPaths paths, StepHook hook)
     : files_(files),
       clock_(clock),
@@ -61,8 +54,14 @@ PrepareFlow::PrepareFlow(Files& files, const base::Clock& clock, FlowPaths paths
       hook_(std::move(hook)),
       records_(files, paths_.claims),
       folders_(files, paths_.shares),
+      libraries_(files, paths_.libraries),
       locks_(paths_.lock),
       view_(std::make_shared<const NodeView>()) {}
+
+Result<void> PrepareFlow::offer_library(std::string library) {
+    libraries_.offer(std::move(library));
+    return libraries_.ensure(libraries_.current());
+}
 
 void PrepareFlow::set_view(NodeView view) {
     auto next = std::make_shared<const NodeView>(std::move(view));
@@ -120,9 +119,9 @@ Result<void> PrepareFlow::check_tombstone(const Work& work, const ClaimRecord* r
 
 Result<PrepareFlow::Answer> PrepareFlow::prepare_again(const Work& work, ClaimRecord record) {
     const NodeView& view = *work.view;
-    const bool complete = record.state == ClaimState::completed && record.boot_id == view.boot_id;
+    const bool whole = is_current(record, view) && has_cdi(record);
     if (!work.lookup.facts) {
-        if (complete && has_cdi(record)) return answer_of(record);
+        if (whole) return answer_of(record);
         return tl::unexpected(work.lookup.facts.error());
     }
     if (!is_same_allocation(record.shares, *work.lookup.facts)) {
@@ -130,17 +129,38 @@ Result<PrepareFlow::Answer> PrepareFlow::prepare_again(const Work& work, ClaimRe
                     "the claim's allocation is not the one that was prepared; it must be "
                     "unprepared first");
     }
-    if (complete && has_cdi(record)) return answer_of(record);
+    if (whole) return answer_of(record);
+    return redo(view, std::move(record));
+}
+
+/// Whether the claim's files were made in this boot, and the build that they name is there.
+bool PrepareFlow::is_current(const ClaimRecord& record, const NodeView& view) const {
+    return record.state == ClaimState::completed && record.boot_id == view.boot_id &&
+           libraries_.has(record.library);
+}
+
+/// Makes the files of a claim that was begun before, with its stored shares; its containers keep
+/// the build of the library that they were given in this boot.
+Result<PrepareFlow::Answer> PrepareFlow::redo(const NodeView& view, ClaimRecord record) {
     if (auto checked = check_devices(record.shares, view.inventory); !checked)
         return tl::unexpected(checked.error());
-    if (!complete) {
-        record.state = ClaimState::started;
-        record.boot_id = view.boot_id;
-        record.time = now();
-        step("begin");
-        if (auto saved = records_.save(record); !saved) return tl::unexpected(saved.error());
+    if (!is_current(record, view)) {
+        if (auto renewed = renew(view, record); !renewed) return tl::unexpected(renewed.error());
     }
     return finish(view, std::move(record));
+}
+
+/// Begins a stored claim anew in this boot, with the current build. Whoever removes builds holds
+/// the sums' lock, and finds the record behind it.
+Result<void> PrepareFlow::renew(const NodeView& view, ClaimRecord& record) {
+    const auto held = locks_.hold_sums(lock_patience);
+    if (!held) return tl::unexpected(held.error());
+    record.state = ClaimState::started;
+    record.boot_id = view.boot_id;
+    record.library = libraries_.current();
+    record.time = now();
+    step("begin");
+    return records_.save(record);
 }
 
 Result<PrepareFlow::Answer> PrepareFlow::prepare_new(const Work& work) {
@@ -168,6 +188,7 @@ Result<ClaimRecord> PrepareFlow::begin(const Work& work) {
     ClaimRecord record{.claim = work.claim,
                        .state = ClaimState::started,
                        .boot_id = work.view->boot_id,
+                       .library = libraries_.current(),
                        .shares = *std::move(shares),
                        .time = now()};
     step("begin");
@@ -176,6 +197,8 @@ Result<ClaimRecord> PrepareFlow::begin(const Work& work) {
 }
 
 Result<void> PrepareFlow::make_files(const NodeView& view, const ClaimRecord& record) {
+    step("library");
+    if (auto there = libraries_.ensure(record.library); !there) return there;
     for (std::size_t i = 0; i < record.shares.size(); ++i) {
         const Share& share = record.shares[i];
         const Offer* offer = view.inventory.find_uuid(share.uuid);
@@ -187,6 +210,12 @@ Result<void> PrepareFlow::make_files(const NodeView& view, const ClaimRecord& re
         if (!made) return made;
     }
     return {};
+}
+
+std::string PrepareFlow::cdi_text(const ClaimRecord& record, const NodeView& view) const {
+    ContainerView container = view.container;
+    container.library = libraries_.files(record.library);
+    return cdi_json(claim_spec(record.claim.uid, record.shares, view.inventory, container));
 }
 
 Result<void> PrepareFlow::write_cdi(const std::string& uid, const std::string& text) {
@@ -274,86 +303,11 @@ Result<void> PrepareFlow::bury(std::string_view uid, const ClaimRecord* record) 
     ClaimRecord tombstone = *record;
     tombstone.state = ClaimState::unprepared;
     tombstone.cdi_digest.clear();
+    tombstone.library.clear();
     tombstone.shares.clear();
     tombstone.time = now();
     if (records_.save(tombstone)) return {};
     return records_.erase(uid);
-}
-
-// ------------------------------------------------------------------------------- reconciliation
-
-std::size_t PrepareFlow::restore_cdi_files() {
-    const auto stored = records_.load_all();
-    if (!stored) return 0;
-    const auto view = this->view();
-    std::size_t restored = 0;
-    for (const ClaimRecord& seen : stored->records) {
-        if (seen.state != ClaimState::completed || seen.boot_id != view->boot_id) continue;
-        if (has_cdi(seen)) continue;
-        const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
-        if (!held) continue;
-        auto record = records_.load(seen.claim.uid);
-        if (!record || !*record || (**record).state != ClaimState::completed) continue;
-        if (has_cdi(**record) || !check_devices((**record).shares, view->inventory)) continue;
-        if (finish(*view, *std::move(*record))) ++restored;
-    }
-    return restored;
-}
-
-std::size_t PrepareFlow::sweep_tombstones() {
-    // A time that lies ahead was written before the clock was set back.
-    const auto is_old = [now = now()](std::int64_t time) {
-        return now - time >= tombstone_seconds || time > now;
-    };
-    {
-        const std::lock_guard lock(mutex_);
-        std::erase_if(buried_, [&](const auto& entry) { return is_old(entry.second.time); });
-    }
-    std::size_t swept = 0;
-    const auto stored = records_.load_all();
-    if (!stored) return 0;
-    for (const ClaimRecord& seen : stored->records) {
-        if (seen.state != ClaimState::unprepared || !is_old(seen.time)) continue;
-        const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
-        const auto record = records_.load(seen.claim.uid);
-        if (!held || !record || !*record || (**record).state != ClaimState::unprepared) continue;
-        if (records_.erase(seen.claim.uid)) ++swept;
-    }
-    return swept;
-}
-
-std::int64_t PrepareFlow::count_cdi_files() const {
-    const auto names = files_.list(paths_.cdi);
-    if (!names) return 0;
-    return std::ranges::count_if(
-        *names, [](const std::string& name) { return claim_of_cdi_file(name).has_value(); });
-}
-
-std::size_t PrepareFlow::sweep() {
-    std::size_t swept = sweep_tombstones();
-    std::set<std::string> uids;
-    for (const std::string& name : files_.list(paths_.cdi).value_or(std::vector<std::string>())) {
-        if (auto uid = claim_of_cdi_file(name); uid && is_claim_uid(*uid)) uids.insert(*uid);
-    }
-    for (const std::string& name : folders_.list().value_or(std::vector<std::string>())) {
-        const std::string uid = name.substr(0, name.rfind('-'));
-        if (is_claim_uid(uid)) uids.insert(uid);
-    }
-    for (const std::string& uid : uids) {
-        const auto held = locks_.hold_claim(uid, lock_patience);
-        const auto record = records_.load(uid);
-        const bool dead = record && (!*record || (**record).state == ClaimState::unprepared);
-        if (held && dead && remove_files(uid)) ++swept;
-    }
-    return swept;
-}
-
-Result<void> PrepareFlow::rebuild(ClaimRecord record) {
-    const auto held = locks_.hold_claim(record.claim.uid, lock_patience);
-    if (!held) return tl::unexpected(held.error());
-    if (records_.load(record.claim.uid)) return {};  // somebody was faster
-    if (auto kept = records_.set_aside(record.claim.uid); !kept) return kept;
-    return records_.save(record);
 }
 
 }  // namespace drawbridge::agent

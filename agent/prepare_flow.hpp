@@ -7,6 +7,7 @@
 #include "agent/enforcement.hpp"
 #include "agent/files.hpp"
 #include "agent/inventory.hpp"
+#include "agent/library_store.hpp"
 #include "agent/record_store.hpp"
 #include "agent/share_folders.hpp"
 #include "base/clock.hpp"
@@ -26,10 +27,11 @@ namespace drawbridge::agent {
 
 /// Where the agent keeps what.
 struct FlowPaths {
-    std::string claims = {};  ///< folder of the records
-    std::string shares = {};  ///< folder of the share folders
-    std::string cdi = {};     ///< folder of the CDI files
-    std::string lock = {};    ///< lock file
+    std::string claims = {};     ///< folder of the records
+    std::string shares = {};     ///< folder of the share folders
+    std::string libraries = {};  ///< folder of the preload library's builds
+    std::string cdi = {};        ///< folder of the CDI files
+    std::string lock = {};       ///< lock file
 };
 
 /// What is prepared against; swapped as a whole when devices or settings change.
@@ -66,6 +68,10 @@ class PrepareFlow {
 public:
     PrepareFlow(Files& files, const base::Clock& clock, FlowPaths paths, StepHook hook = {});
 
+    /// Makes these bytes of the preload library what new claims get, and lays them on disk; where
+    /// that fails, it is tried again at each prepare. Before the first other call.
+    [[nodiscard]] base::Result<void> offer_library(std::string library);
+
     void set_view(NodeView view);
     [[nodiscard]] std::shared_ptr<const NodeView> view() const;
 
@@ -86,8 +92,8 @@ public:
 
     /// Makes missing CDI files of completed claims of this boot again; says how many.
     [[nodiscard]] std::size_t restore_cdi_files();
-    /// Removes share folders and CDI files that belong to no record, and tombstones that have
-    /// served their time; says how many.
+    /// Removes share folders and CDI files that belong to no record, builds of the preload library
+    /// that no record names, and tombstones that have served their time; says how many.
     [[nodiscard]] std::size_t sweep();
     [[nodiscard]] std::int64_t count_cdi_files() const;
     /// All claims with files on this node.
@@ -112,14 +118,19 @@ private:
     base::Result<Answer> prepare_new(const Work& work);
     base::Result<ClaimRecord> begin(const Work& work);
     base::Result<Answer> finish(const NodeView& view, ClaimRecord record);
+    base::Result<void> renew(const NodeView& view, ClaimRecord& record);
+    base::Result<Answer> redo(const NodeView& view, ClaimRecord record);
     base::Result<void> make_files(const NodeView& view, const ClaimRecord& record);
     base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record);
     base::Result<void> write_cdi(const std::string& uid, const std::string& text);
+    [[nodiscard]] std::string cdi_text(const ClaimRecord& record, const NodeView& view) const;
+    [[nodiscard]] bool is_current(const ClaimRecord& record, const NodeView& view) const;
     [[nodiscard]] bool has_cdi(const ClaimRecord& record) const;
     base::Result<void> end_claim(std::string_view uid, const ClaimRecord* record);
     base::Result<void> remove_files(std::string_view uid);
     base::Result<void> bury(std::string_view uid, const ClaimRecord* record);
     std::size_t sweep_tombstones();
+    std::size_t sweep_libraries();
     [[nodiscard]] std::string cdi_path(std::string_view uid) const;
     [[nodiscard]] std::int64_t now() const;
     void step(std::string_view name) const {
@@ -132,6 +143,7 @@ private:
     StepHook hook_;
     RecordStore records_;
     ShareFolders folders_;
+    LibraryStore libraries_;
     ClaimLocks locks_;
     std::atomic<std::uint64_t> sequence_ = 0;
     mutable std::mutex mutex_;
@@ -141,8 +153,5 @@ private:
 
 /// The answer that a record stands for.
 [[nodiscard]] std::vector<PreparedShare> answer_of(const ClaimRecord& record);
-
-/// The text of a claim's CDI file.
-[[nodiscard]] std::string cdi_text(const ClaimRecord& record, const NodeView& view);
 
 }  // namespace drawbridge::agent

@@ -257,7 +257,7 @@ def agent_on_cluster(minor: str) -> Count:
     if step.status != 0:
         show(step)
         raise Broken("the components of the cluster did not build")
-    build("release", "drawbridge", "drawbridge-agent")
+    build("release", "drawbridge", "drawbridge-agent", "drawbridge_preload")
     return pytest(f"agent: real node of {minor}", "tests/agent/real", "--kubernetes", minor, jobs="0")
 
 

@@ -91,6 +91,7 @@ AgentProcess::AgentProcess(AgentOptions options)
       health_(clock_, options_.node) {
     const FlowPaths paths{.claims = plugin_folder_ + "/claims",
                           .shares = plugin_folder_ + "/shares",
+                          .libraries = plugin_folder_ + "/lib",
                           .cdi = options_.paths.cdi,
                           .lock = plugin_folder_ + "/lock"};
     flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths);
@@ -106,10 +107,21 @@ Result<void> AgentProcess::prepare_folders() {
         {plugin_folder_, 0711},
         {flow_->paths().claims, 0700},
         {flow_->paths().shares, 0711},
+        {flow_->paths().libraries, 0711},
         {options_.paths.cdi, 0755}};
     for (const auto& [path, mode] : folders) {
         if (auto made = make_folder(path, mode); !made) return made;
     }
+    return {};
+}
+
+/// A disk that is full must not keep pods from ending: installing is tried again at each prepare.
+Result<void> AgentProcess::install_library() {
+    if (options_.paths.library.empty()) return {};
+    auto library = read_library(files_, options_.paths.library);
+    if (!library) return tl::unexpected(library.error());
+    if (auto laid = flow_->offer_library(*std::move(library)); !laid)
+        base::log_event(Level::error, "library", {{"reason", laid.error().message}});
     return {};
 }
 
@@ -192,6 +204,7 @@ Result<void> AgentProcess::open_sockets() {
 Result<void> AgentProcess::start() {
     base::set_log_level(options_.log_level);
     if (auto made = prepare_folders(); !made) return made;
+    if (auto installed = install_library(); !installed) return installed;
     const SourceOptions& from = options_.source;
     source_ = from.devices.empty() ? make_nvml_source({from.driver_root, from.driver_root_host})
                                    : make_file_source(from.devices);

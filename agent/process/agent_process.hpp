@@ -56,6 +56,7 @@ public:
 
 private:
     base::Result<void> prepare_folders();
+    base::Result<void> install_library();
     base::Result<void> connect();
     base::Result<void> open_operator_port();
     base::Result<void> open_sockets();

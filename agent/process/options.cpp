@@ -31,6 +31,11 @@ void add_paths(CLI::App& app, PathOptions& paths) {
         ->check(folder_check);
     app.add_option("--boot-id-file", paths.boot_id, "what tells one boot from the next")
         ->check(folder_check);
+    app.add_option("--library", paths.library,
+                   "libdrawbridge.so, which holds containers to their shares (default "
+                   "DRAWBRIDGE_LIBRARY; without it nothing does)")
+        ->envname("DRAWBRIDGE_LIBRARY")
+        ->check(folder_check);
 }
 
 void add_source(CLI::App& app, SourceOptions& source) {

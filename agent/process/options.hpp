@@ -8,11 +8,12 @@
 
 namespace drawbridge::agent {
 
-/// Folders of the host, at the same paths in the agent's container.
+/// Folders of the host, at the same paths in the agent's container, and files of the agent's own.
 struct PathOptions {
     std::string kubelet_root = "/var/lib/kubelet";
     std::string cdi = "/var/run/cdi";
     std::string boot_id = "/proc/sys/kernel/random/boot_id";
+    std::string library;  ///< build of the preload library for containers; empty: none
 };
 
 /// Where devices and their settings come from.

@@ -1,5 +1,6 @@
 // Random lives of a node against a model: prepare, repeat, unprepare, crash, reboot, a full disk,
-// an API server that is away, a scheduler that gives a device away twice.
+// an API server that is away, a scheduler that gives a device away twice, agents of several builds
+// one after another and side by side.
 
 #include "agent/cdi_spec.hpp"
 #include "agent/prepare_flow.hpp"
@@ -34,6 +35,7 @@ struct Known {
     ClaimFacts facts;
     bool prepared = false;  ///< it was told so, in this boot, and has not ended it
     std::vector<PreparedShare> answer;
+    std::string cdi;  ///< text of the CDI file with which its containers were made
 };
 
 class Life {
@@ -56,7 +58,7 @@ public:
     Life& operator=(const Life&) = delete;
 
     void step() {
-        switch (pick(12)) {
+        switch (pick(13)) {
             case 0:
             case 1:
                 return allocate();
@@ -77,10 +79,11 @@ public:
                 return;
             case 10:
                 return lose_cdi_file();
+            case 11:
+                return surge();
             default:
                 clock_.advance(std::chrono::seconds(pick(400)));
-                static_cast<void>(flow_->restore_cdi_files());
-                static_cast<void>(flow_->sweep());
+                return look_after_files();
         }
     }
 
@@ -103,6 +106,7 @@ public:
                 // A container has written there.
                 CHECK(all.at(folder + "/ledger").back() == marker);
             }
+            check_library(known, all);
         }
         for (const auto& [device, sum] : sums) {
             CHECK(sum.memory_bytes <= 8 * gib);
@@ -111,7 +115,7 @@ public:
         }
         for (const std::string& uid : ended_) {
             for (const auto& [path, text] : all) {
-                if (path.starts_with("/claims/")) continue;
+                if (path.starts_with("/claims/") || path.starts_with("/lib/")) continue;
                 CHECK_MESSAGE(path.find(uid) == std::string::npos, path);
             }
         }
@@ -123,7 +127,11 @@ public:
             CHECK(flow_->unprepare(uid));
         clock_.advance(std::chrono::hours(1));
         static_cast<void>(flow_->sweep());
-        CHECK(files.all().empty());
+        // What is left is the build that the next claim would get.
+        CHECK(flow_->offer_library(bytes_of(build_)));
+        CHECK(files.all().size() == 2);
+        for (const auto& [path, text] : files.all())
+            CHECK(path.starts_with("/lib/"));
     }
 
     FaultyFiles files;
@@ -134,14 +142,59 @@ private:
         return fmt::format("00000000-0000-4000-8000-{:012x}", boot_);
     }
 
-    void restart() {
+    /// What a build of the preload library is made of.
+    static std::string bytes_of(std::size_t build) { return fmt::format("library {}", build); }
+
+    std::unique_ptr<PrepareFlow> agent(std::size_t build) {
+        auto flow = std::make_unique<PrepareFlow>(
+            files, clock_, FlowPaths{"/claims", "/shares", "/lib", "/cdi", lock_});
+        files.crash_after = pick(4) == 0 ? static_cast<int>(pick(2)) : -1;
+        try {
+            static_cast<void>(flow->offer_library(bytes_of(build)));  // fails on a full disk
+        } catch (const Crash&) {
+            return agent(build);
+        }
         files.crash_after = -1;
-        flow_ = std::make_unique<PrepareFlow>(files, clock_,
-                                              FlowPaths{"/claims", "/shares", "/cdi", lock_});
-        flow_->set_view({.pool = "node",
-                         .boot_id = boot_id(),
-                         .inventory = inventory_,
-                         .container = {.shares_folder = "/shares"}});
+        flow->set_view({.pool = "node",
+                        .boot_id = boot_id(),
+                        .inventory = inventory_,
+                        .container = {.shares_folder = "/shares"}});
+        return flow;
+    }
+
+    void restart() {
+        build_ = pick(3);
+        other_.reset();
+        flow_ = agent(build_);
+    }
+
+    /// A rolling update: the next agent is there before the last one goes.
+    void surge() {
+        if (other_) return restart();
+        build_ = pick(3);
+        other_ = std::exchange(flow_, agent(build_));
+    }
+
+    /// One of the agents that run.
+    PrepareFlow& some() { return other_ && pick(2) == 0 ? *other_ : *flow_; }
+
+    /// The containers that were made find the library that they were made with, whichever agents
+    /// have come since; that is what their CDI file says, too, while it is there.
+    void check_library(const Known& known, const std::map<std::string, std::string>& all) const {
+        const auto found = all.find("/cdi/" + cdi_file_name(known.facts.claim.uid));
+        if (found != all.end()) CHECK(found->second == known.cdi);
+        const std::size_t at = known.cdi.find("/lib/");
+        REQUIRE(at != std::string::npos);
+        const std::string folder = known.cdi.substr(at, known.cdi.find('/', at + 5) - at);
+        REQUIRE(all.contains(folder + "/libdrawbridge.so"));
+        REQUIRE(all.contains(folder + "/ld.so.preload"));
+    }
+
+    void look_after_files() {
+        survive([&] {
+            static_cast<void>(some().restore_cdi_files());
+            return some().sweep();
+        });
     }
 
     void reboot() {
@@ -199,11 +252,12 @@ private:
         Known* known = any();
         if (known == nullptr) return;
         const bool away = pick(5) == 0;
-        ClaimLookup lookup{known->facts, flow_->now_asking()};
+        PrepareFlow& flow = some();
+        ClaimLookup lookup{known->facts, flow.now_asking()};
         if (away) lookup.facts = fail(ErrorKind::unavailable, "away");
         const ClaimName claim = known->facts.claim;
         if (!away) ended_.erase(claim.uid);  // begun anew: files may be there, whatever comes of it
-        const auto result = survive([&] { return flow_->prepare(claim, lookup); });
+        const auto result = survive([&] { return flow.prepare(claim, lookup); });
         if (!result || !*result) return;
         if (known->prepared) CHECK(**result == known->answer);
         // Completed before a crash, though the kubelet was not told; never what it has ended.
@@ -225,6 +279,7 @@ private:
                 files.put(ledger, used);
             }
         }
+        if (!known.prepared) known.cdi = all.at("/cdi/" + cdi_file_name(known.facts.claim.uid));
         known.prepared = true;
         known.answer = answer;
     }
@@ -234,7 +289,7 @@ private:
         if (known == nullptr) return;
         const std::string uid = known->facts.claim.uid;
         known->prepared = false;  // the kubelet asks when no container runs any more
-        const auto result = survive([&] { return flow_->unprepare(uid); });
+        const auto result = survive([&] { return some().unprepare(uid); });
         if (!result) return;
         REQUIRE(*result);  // also on a full disk
         ended_.insert(uid);
@@ -262,6 +317,8 @@ private:
     Inventory inventory_;
     std::string lock_;
     std::unique_ptr<PrepareFlow> flow_;
+    std::unique_ptr<PrepareFlow> other_;  ///< the one before, during a rolling update
+    std::size_t build_ = 0;               ///< of `flow_`
     std::map<std::string, Known> claims_;
     std::set<std::string> ended_;
     int boot_ = 1;

@@ -18,6 +18,7 @@ from bed.space import wait_for
 from material import AGENT, DRIVER, gpu
 
 ROOT = Path(__file__).resolve().parents[3]
+LIBRARY = ROOT / "build" / "release" / "lib" / "libdrawbridge.so"
 MANIFESTS = ROOT / "manifests" / "base"
 NAMESPACE = "drawbridge-agent"
 ACCOUNT = "drawbridge-agent"
@@ -77,10 +78,10 @@ class Node:
         user = json.loads(self.kubeconfig.read_text())["users"][0]["user"]
         return Api(self.cluster.space, user["token"])
 
-    def start(self, name: str = "agent", *arguments: str) -> None:
+    def start(self, name: str = "agent", *arguments: str, library: Path = LIBRARY) -> None:
         command = [str(AGENT), "--node", self.name, "--kubeconfig", str(self.kubeconfig),
                    "--kubelet-root", str(self.bed.kubelet_root), "--cdi", str(self.bed.cdi), "--devices", str(self.devices_file),
-                   "--boot-id-file", str(self.boot_id_file), "--operator-listen", "127.0.0.1:0", *arguments]  # fmt: skip
+                   "--boot-id-file", str(self.boot_id_file), "--library", str(library), "--operator-listen", "127.0.0.1:0", *arguments]  # fmt: skip
         self.cluster.space.start(name, command, {"PATH": "/usr/bin:/bin"})
 
     def kill(self, name: str = "agent") -> None:
@@ -106,6 +107,12 @@ class Node:
     def restart_kubelet(self) -> None:
         self.cluster.space.kill("kubelet-1")
         self.cluster.start(_kubelet(self), self.cluster.release())
+
+    def end_containers(self) -> None:
+        """Kills all containers of the node, as a reboot does."""
+        ctr = [str(self.cluster.release().containerd / "ctr"), "--address", str(self.bed.containerd_socket), "--namespace", "k8s.io"]
+        for task in self.cluster.inside(*ctr, "tasks", "list", "--quiet").split():
+            self.cluster.inside(*ctr, "tasks", "kill", "--signal", "9", task)
 
     def log(self) -> list[Json]:
         lines = self.cluster.space.log("agent").splitlines()
@@ -186,10 +193,12 @@ class Pods:
             "spec": devices_of(*requests)})  # fmt: skip
         return name
 
-    def start(self, name: str, containers: dict[str, list[str]], claims: dict[str, Json], **spec: Any) -> None:
-        """A pod: claims by container, and where each claim comes from."""
+    def start(self, name: str, containers: dict[str, list[str]], claims: dict[str, Json], image: str = "", **spec: Any) -> None:
+        """A pod: claims by container, and where each claim comes from. An image of a test's own has its own command."""
+        runs = {"image": image} if image else {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", SHOW]}
+
         def made(container: str, entries: list[str]) -> Json:
-            return {"name": container, "image": BUSYBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", SHOW],
+            return {"name": container, "imagePullPolicy": "Never", **runs,
                     "resources": {"claims": [{"name": entry} for entry in entries]}}  # fmt: skip
 
         self.api.call("POST", self.path, {

@@ -158,7 +158,7 @@ def test_9_after_a_reboot_the_pod_has_its_share_again(node: Node, pods: Pods) ->
         space.kill(name)
     for file in node.bed.cdi.iterdir():
         file.unlink()
-    _end_containers(node)
+    node.end_containers()
     node.boot(2)
     node.start()
     node.restart_kubelet()
@@ -166,13 +166,6 @@ def test_9_after_a_reboot_the_pod_has_its_share_again(node: Node, pods: Pods) ->
     pods.running("one")
     assert pods.limits("one") == [(2 * GIB, 1000)]
     assert pods.shares() == before
-
-
-def _end_containers(node: Node) -> None:
-    """Kills all containers of the node, as a reboot does."""
-    ctr = [str(node.cluster.release().containerd / "ctr"), "--address", str(node.bed.containerd_socket), "--namespace", "k8s.io"]
-    for task in node.cluster.inside(*ctr, "tasks", "list", "--quiet").split():
-        node.cluster.inside(*ctr, "tasks", "kill", "--signal", "9", task)
 
 
 def test_20_health_reaches_the_pods_status_and_recovers(node: Node, pods: Pods) -> None:
