@@ -58,37 +58,20 @@ class Bench:
         """Waits until nothing that earlier tests made holds a share of the fleet."""
         wait_for(lambda: not self.api.get(f"{CLAIMS}/resourceclaims")["items"], "the claims of earlier tests to go")
 
-    def record(self) -> list[tuple[dict, dict]]:
-        """The reviews with their answers, from now on."""
-        if self.recorder is None:
-            self.recorder = self.installation.record()
-            # The API server learns of the changed configuration in its own time.
-            probe = self.namespace("recorder-probe")
-            wait_for(lambda: self._seen(probe), "reviews to go by way of the recorder")
-            probe.remove()
-        self.recorder.reviews.clear()
-        return self.recorder.reviews
-
-    def _seen(self, probe: Names) -> bool:
-        probe.create(pod("seen", container(gpu="0")), dry_run=True)
-        return any(request["namespace"] == probe.name for request, _ in self.recorder.reviews)
-
-    def direct(self) -> None:
-        if self.recorder is not None:
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[list[tuple[dict, dict]]]:
+        """The reviews with their answers, as long as this lasts; they are in the cluster's reviews.jsonl too."""
+        probe = self.namespace("recorder-probe")
+        self.recorder = self.installation.record()
+        try:
+            self.configurations_known(probe.name)
+            yield self.recorder.reviews
+        finally:
             self.installation.direct()
-            recorder, self.recorder = self.recorder, None
-            probe = self.namespace("direct-probe")
-            count = len(recorder.reviews)
-
-            def unseen() -> bool:
-                nonlocal count
-                probe.create(pod("unseen", container(gpu="0")), dry_run=True)
-                before, count = count, len(recorder.reviews)
-                return before == count
-
-            wait_for(unseen, "reviews to go directly again")
+            self.configurations_known(probe.name)
+            self.recorder.close()
+            self.recorder = None
             probe.remove()
-            recorder.close()
 
     def namespace(self, name: str, **labels: str) -> Names:
         made = Names(self, name)
@@ -154,9 +137,6 @@ class Bench:
                 key, _, value = line.rpartition(" ")
                 samples[key[len(name) :]] = float(value)
         return samples
-
-    def close(self) -> None:
-        self.direct()
 
 
 class Names:

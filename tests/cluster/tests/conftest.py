@@ -60,17 +60,15 @@ def cluster(request: pytest.FixtureRequest, minor: str) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def installation(cluster: Cluster) -> Installation:
-    """Drawbridge as its users install it; every review is recorded."""
+    """Drawbridge as its users install it."""
     made = Installation(cluster)
     made.install()
     return made
 
 
 @pytest.fixture(scope="session")
-def session_bench(cluster: Cluster, installation: Installation) -> Iterator[Bench]:
-    made = Bench(cluster, installation)
-    yield made
-    made.close()
+def session_bench(cluster: Cluster, installation: Installation) -> Bench:
+    return Bench(cluster, installation)
 
 
 @pytest.fixture

@@ -44,7 +44,6 @@ def test_it_writes_nothing(bench: Bench) -> None:
 
 
 def test_a_webhook_that_is_not_trusted_is_found(bench: Bench) -> None:
-    bench.direct()
     path = f"{CONFIGURATIONS}/zz-drawbridge"
     before = bench.api.get(path)["webhooks"][0]["clientConfig"]
     other = bench.cluster.place.keys / "ca.crt"  # an authority, but not the one that signed

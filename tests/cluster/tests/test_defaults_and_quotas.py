@@ -33,8 +33,8 @@ def test_a_limit_range_gives_a_pod_the_figure_that_it_leaves_out(bench: Bench, n
 
 def test_a_limit_range_with_another_figure_than_the_pod_asks_for_changes_nothing(bench: Bench, names: Names) -> None:
     limit_range(names, gpumem="2000")
-    reviews = bench.record()
-    said = names.apply(pod("p", container(gpu="1", gpumem="4000")))
+    with bench.recording() as reviews:
+        said = names.apply(pod("p", container(gpu="1", gpumem="4000")))
     found = names.pod("p")
     assert not legacy_names(found)
     assert memory_of(names.templates()[own_entries(found)["vgpu-0"]]) == "4000Mi"

@@ -63,7 +63,6 @@ def shows(bench: Bench, authority: keys.Authority) -> bool:
 @pytest.fixture
 def trusted(bench: Bench) -> Iterator[None]:
     """Whatever the webhook showed, behind the test it shows what is trusted."""
-    bench.direct()
     yield
     bench.installation.direct()
     if not shows(bench, bench.installation.authority()):
