@@ -106,6 +106,8 @@ class Cluster:
             self.say("etcd")
             self.start(daemons.etcd(self.place, release), release)
             self.say("API server")
+            policy = self.place.root / "audit-policy.json"
+            policy.write_text(json.dumps(daemons.audit_policy()), encoding="utf-8")
             self.start(daemons.api_server(self.place, release, tuple(wish.api_server_flags)), release)
             wait_for(lambda: self._alive("kube-apiserver") and self.api.answers("/readyz"), "the API server")
             self.say("controllers, scheduler and proxy")
@@ -202,6 +204,12 @@ class Cluster:
         release = self.release()
         return os.environ | {"KUBECONFIG": str(self.place.kubeconfig), "PATH": release.path(),
                              "CLUSTER_API": f"https://{API_ADDRESS}:{API_PORT}"}  # fmt: skip
+
+    def admissions(self, namespace: str) -> list[dict]:
+        """What the API server noted of the pods of a namespace: each as it came, and the patches of the webhooks."""
+        lines = self.place.admissions.read_text(encoding="utf-8").splitlines()
+        events = [json.loads(line) for line in lines if f'"{namespace}"' in line]
+        return [event for event in events if event["objectRef"].get("namespace") == namespace]
 
     def inside(self, *command: str, mounts: bool = True) -> str:
         """Runs a command in the cluster and returns what it prints; `Failed` where it fails."""

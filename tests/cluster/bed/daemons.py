@@ -71,8 +71,16 @@ def api_server(place: Place, release: Release, extra: tuple[str, ...] = ()) -> D
         f"--kubelet-client-certificate={keys}/apiserver-kubelet.crt",
         f"--kubelet-client-key={keys}/apiserver-kubelet.key",
         "--kubelet-preferred-address-types=InternalIP", "--allow-privileged",
+        f"--audit-policy-file={place.root}/audit-policy.json", f"--audit-log-path={place.admissions}",
         # The aggregation layer has no certificate here, and needs none.
         *release.gate_flags(), *extra])  # fmt: skip
+
+
+def audit_policy() -> dict:
+    """What the API server notes of pods: what came, and in annotations what each webhook made of it."""
+    pods = {"level": "Request", "verbs": ["create", "update", "patch"], "resources": [{"group": "", "resources": ["pods"]}]}
+    return {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [pods, {"level": "None"}]}  # fmt: skip
 
 
 def controller_manager(place: Place, release: Release) -> Daemon:

@@ -47,6 +47,11 @@ class Place:
         return self.root / "logs"
 
     @property
+    def admissions(self) -> Path:
+        """The API server's account of every pod that was sent to it, one JSON object a line."""
+        return self.logs / "admissions.log"
+
+    @property
     def temporary(self) -> Path:
         """For the temporary files of the daemons."""
         return self.root / "tmp"

@@ -11,7 +11,7 @@ from typing import Any
 from bed.api import Api, ApiError
 from bed.cluster import Cluster
 from bed.drawbridge import CONFIGURATION, Installation
-from bed.hooks import CONFIGURATIONS, Injector, Patch, Recorder
+from bed.hooks import CONFIGURATIONS, Injector, Patch
 from bed.serving import Serving
 from bed.space import wait_for
 
@@ -51,7 +51,6 @@ class Bench:
         self.cluster = cluster
         self.api = cluster.api
         self.installation = installation
-        self.recorder: Recorder | None = None
         self.made: list[Names] = []
 
     def settle(self) -> None:
@@ -62,15 +61,14 @@ class Bench:
     def recording(self) -> Iterator[list[tuple[dict, dict]]]:
         """The reviews with their answers, as long as this lasts; they are in the cluster's reviews.jsonl too."""
         probe = self.namespace("recorder-probe")
-        self.recorder = self.installation.record()
+        recorder = self.installation.record()
         try:
             self.configurations_known(probe.name)
-            yield self.recorder.reviews
+            yield recorder.reviews
         finally:
             self.installation.direct()
             self.configurations_known(probe.name)
-            self.recorder.close()
-            self.recorder = None
+            recorder.close()
             probe.remove()
 
     def namespace(self, name: str, **labels: str) -> Names:
@@ -235,9 +233,10 @@ class Names:
         with contextlib.suppress(Exception):
             said = [line for line in self.bench.installation.logs().splitlines() if f'"{self.name}"' in line]
             sections.append(("webhook log", "\n".join(said)))
-        if self.bench.recorder is not None:
-            seen = [pair for pair in self.bench.recorder.reviews if pair[0]["namespace"] == self.name]
-            sections.append(("reviews", json.dumps(seen, indent=1)))
+        with contextlib.suppress(Exception):
+            told = ("annotations", "objectRef", "requestObject", "responseStatus")
+            events = [{key: event.get(key) for key in told} for event in self.bench.cluster.admissions(self.name)]
+            sections.append(("admissions", "\n".join(json.dumps(event) for event in events[-20:])))
         for component in ("kube-scheduler", "kube-controller-manager", "kube-apiserver"):
             said = [line for line in self.bench.cluster.space.log(component).splitlines() if self.name in line]
             sections.append((component, "\n".join(said[-20:])))

@@ -243,6 +243,16 @@ def test_a_pod_that_is_opted_out_never_reaches_the_webhook(bench: Bench, names: 
     assert legacy_names(names.pod("p")) == {"nvidia.com/gpu"}
 
 
+def test_the_api_server_notes_what_we_made_of_a_pod(bench: Bench, names: Names) -> None:
+    """What a failing test prints, and what an administrator finds in the audit log."""
+    names.create(pod("p", container(gpu="1", gpumem="100")))
+    (event,) = bench.cluster.admissions(names.name)
+    assert event["requestObject"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem"] == "100"
+    patch = json.loads(event["annotations"]["patch.webhook.admission.k8s.io/round_0_index_0"])
+    assert patch["webhook"] == "pods.drawbridge.dev"
+    assert "vgpu-0" in json.dumps(patch["patch"])
+
+
 # ---------------------------------------------------------------------------------------------------- controllers
 
 

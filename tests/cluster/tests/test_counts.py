@@ -1,27 +1,9 @@
-"""How many objects there are: as many templates as shapes, as many claims as pods, and none behind them."""
+"""How many objects there are over many roll-outs: as many templates as shapes, as many claims as pods."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 from bed.space import wait_for
-from bench import BACKGROUND, Bench, Names, container, pod
-
-SHAPES = ({"gpumem": "100"}, {"gpumem": "200", "gpucores": "1"}, {"gpumem_percentage": "1"})
-
-
-def test_three_hundred_pods_of_three_shapes_leave_three_templates_and_no_claim(bench: Bench, names: Names) -> None:
-    def make(number: int) -> None:
-        names.create(pod(f"p{number}", container(gpu="1", **SHAPES[number % 3])))
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(make, range(300)))
-    wait_for(lambda: len(names.listed("resourceclaims")) == 300, "a claim for every pod")
-    assert len(names.templates()) == len(SHAPES)
-    names.api.call("DELETE", names.path("pods"), BACKGROUND)
-    wait_for(lambda: not names.listed("pods"), "the pods to go")
-    wait_for(lambda: not names.listed("resourceclaims"), "the claims to go with their pods")
-    assert len(names.templates()) == len(SHAPES)
+from bench import Bench, Names, container, pod
 
 
 def test_a_deployment_rolled_out_ten_times_leaves_one_template(bench: Bench, names: Names) -> None:
