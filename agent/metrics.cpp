@@ -99,6 +99,25 @@ void render_devices(std::string& out, const std::vector<DeviceStatus>& devices) 
                  });
 }
 
+void render_notices(std::string& out, const MetricFacts& facts) {
+    constexpr std::string_view name = "drawbridge_agent_notices_total";
+    append_metric_head(out, name, "counter",
+                       "Attempts to tell the API server of claim status and events.");
+    const std::pair<std::string_view, const NoticeCounts&> kinds[] = {
+        {"claim-status", facts.claim_status}, {"event", facts.events}};
+    for (const auto& [kind, counts] : kinds) {
+        const std::pair<std::string_view, std::uint64_t> ends[] = {{"delivered", counts.delivered},
+                                                                   {"failed", counts.failed},
+                                                                   {"dropped", counts.dropped}};
+        for (const auto& [end, count] : ends) {
+            append_series(
+                out, name,
+                fmt::format("{},{}", metric_label("kind", kind), metric_label("result", end)),
+                static_cast<std::int64_t>(count));
+        }
+    }
+}
+
 }  // namespace
 
 void AgentMetrics::count_prepare(const base::Result<void>& done, std::chrono::nanoseconds took) {
@@ -152,6 +171,7 @@ std::string AgentMetrics::render(const MetricFacts& facts) const {
     constexpr std::string_view orphans = "drawbridge_agent_reconcile_orphans_total";
     append_metric_head(out, orphans, "counter", "Claims that were ended since nobody knew them.");
     append_series(out, orphans, "", static_cast<std::int64_t>(facts.orphans));
+    render_notices(out, facts);
     constexpr std::string_view build = "drawbridge_agent_build_info";
     append_metric_head(out, build, "gauge", "The version of this build; always 1.");
     append_series(out, build, metric_label("version", base::version), 1);

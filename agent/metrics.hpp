@@ -2,6 +2,7 @@
 // What the agent counts; docs/metrics.md describes each, tests/golden/agent_metrics.txt lists them.
 
 #include "agent/node_status.hpp"
+#include "agent/outbox.hpp"
 #include "base/prometheus.hpp"
 #include "base/result.hpp"
 
@@ -23,6 +24,8 @@ struct MetricFacts {
     bool registered = false;
     bool published = false;
     std::uint64_t orphans = 0;
+    NoticeCounts claim_status = {};
+    NoticeCounts events = {};
 };
 
 /// Any thread may count.

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,6 +99,10 @@ public:
     [[nodiscard]] std::int64_t count_cdi_files() const;
     /// All claims with files on this node.
     [[nodiscard]] base::Result<StoredClaims> stored() const { return records_.load_all(); }
+    /// What is kept of one claim; nothing where it is unknown.
+    [[nodiscard]] base::Result<std::optional<ClaimRecord>> record(std::string_view uid) const {
+        return records_.load(uid);
+    }
     /// Stores a record found by other means in place of one that cannot be read; its files are made
     /// at the next prepare.
     [[nodiscard]] base::Result<void> rebuild(ClaimRecord record);

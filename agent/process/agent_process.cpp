@@ -143,11 +143,15 @@ Result<void> AgentProcess::connect() {
                                                               .api = *api_,
                                                               .flow = *flow_,
                                                               .pod_resources = pod_resources});
-    report_ = std::make_unique<NodeReport>(ReportParts{
-        .flow = *flow_, .metrics = metrics_, .pod_resources = pod_resources, .orphans = [this] {
-            return reconciler_->orphans();
-        }});
+    courier_ = std::make_unique<Courier>(CourierParts{strand_, *api_, clock_, options_.node});
+    report_ = std::make_unique<NodeReport>(
+        ReportParts{.flow = *flow_,
+                    .metrics = metrics_,
+                    .pod_resources = pod_resources,
+                    .orphans = [this] { return reconciler_->orphans(); },
+                    .notices = [this](NoticeKind kind) { return courier_->counts(kind); }});
     publisher_ = std::make_unique<SlicePublisher>(strand_, *api_, options_.node, std::move(hooks));
+    asio::co_spawn(strand_, courier_->run(random_source()), log_failure("courier"));
     return {};
 }
 
@@ -270,6 +274,7 @@ void AgentProcess::take(const Inventory& inventory) {
         base::log_event(Level::info, "inventory",
                         {{"devices", static_cast<std::int64_t>(inventory.offers().size())}});
         health_.show(inventory);
+        courier_->tell(device_occurrences(now->inventory, inventory, options_.node));
     }
     asio::post(strand_, [this, inventory] { publisher_->offer(inventory); });
 }
@@ -341,6 +346,20 @@ void AgentProcess::ended(const ClaimWork& work) {
     for (const std::string& warning : work.warnings)
         base::log_event(Level::warn, "share_config",
                         {{"uid", work.claim.uid}, {"reason", warning}});
+    report_claim(work);
+}
+
+/// What people find in the cluster of a claim's work. Nobody waits for it.
+void AgentProcess::report_claim(const ClaimWork& work) {
+    if (!work.prepare) return courier_->unprepared(work.claim.uid);
+    if (!work.done)
+        return courier_->tell(refusal_occurrences(work.claim, work.consumers, work.done.error()));
+    if (work.shares.empty()) return;
+    asio::post(pool_, [this, uid = work.claim.uid] {
+        auto record = flow_->record(uid);
+        if (record && *record && (**record).state == ClaimState::completed)
+            courier_->prepared(*std::move(*record));
+    });
 }
 
 void AgentProcess::wait_for_signal() {

@@ -6,6 +6,7 @@
 #include "agent/files.hpp"
 #include "agent/prepare_flow.hpp"
 #include "agent/process/cluster_api.hpp"
+#include "agent/process/courier.hpp"
 #include "agent/process/device_watch.hpp"
 #include "agent/process/dra_service.hpp"
 #include "agent/process/health_board.hpp"
@@ -70,6 +71,7 @@ private:
     void reconcile_claims();
     void tell_health();
     void ended(const ClaimWork& work);
+    void report_claim(const ClaimWork& work);
     void wait_for_signal();
     void stop();
 
@@ -94,6 +96,7 @@ private:
     boost::asio::steady_timer reconcile_timer_{io_};
     std::unique_ptr<ClusterApi> api_;
     std::unique_ptr<SlicePublisher> publisher_;
+    std::unique_ptr<Courier> courier_;
     std::unique_ptr<Reconciler> reconciler_;
     std::unique_ptr<rpc::RpcServer> service_;
     std::unique_ptr<rpc::RpcServer> registration_;

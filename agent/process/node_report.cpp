@@ -93,7 +93,9 @@ http::HttpAnswer NodeReport::metrics() const {
     MetricFacts facts{.devices = devices(*stored),
                       .unreadable_records = static_cast<std::int64_t>(stored->unreadable.size()),
                       .cdi_files = parts_.flow.count_cdi_files(),
-                      .orphans = parts_.orphans()};
+                      .orphans = parts_.orphans(),
+                      .claim_status = parts_.notices(NoticeKind::claim_status),
+                      .events = parts_.notices(NoticeKind::event)};
     facts.prepared_claims = std::ranges::count_if(stored->records, [](const ClaimRecord& record) {
         return record.state == ClaimState::completed;
     });

@@ -21,6 +21,7 @@ struct ReportParts {
     AgentMetrics& metrics;
     std::string pod_resources;  ///< socket of the kubelet's PodResources
     std::function<std::uint64_t()> orphans;
+    std::function<NoticeCounts(NoticeKind)> notices;
 };
 
 /// Any thread; the pages block on files, and on the kubelet for a moment.

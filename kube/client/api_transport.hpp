@@ -28,6 +28,7 @@ struct ApiCall {
     std::string method = "GET";
     std::string target = {};  ///< path and query
     std::string body = {};    ///< JSON; empty: none
+    std::string content_type = "application/json";
     std::shared_ptr<const Access> access = nullptr;
     std::chrono::steady_clock::time_point deadline = {};
     std::size_t max_answer = 4U << 20U;

@@ -68,7 +68,7 @@ http::request<http::string_body> make_request(const Endpoint& endpoint, const Ap
         request.set(http::field::authorization, "Bearer " + call.access->token);
     }
     if (!call.body.empty()) {
-        request.set(http::field::content_type, "application/json");
+        request.set(http::field::content_type, call.content_type);
         request.body() = call.body;
     }
     request.prepare_payload();

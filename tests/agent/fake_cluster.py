@@ -1,4 +1,4 @@
-"""A kube-apiserver as far as the agent uses one: a Node, ResourceClaims, ResourceSlices with watch, and faults.
+"""A kube-apiserver as far as the agent uses one: a Node, ResourceClaims, ResourceSlices with watch, Events, and faults.
 
 Standard library only. Slices are kept as a real server keeps them: fields of gates that are off are dropped, quantities
 are written in canonical form, taints get a time.
@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 Json = dict[str, Any]
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 DRIVER = "gpu.drawbridge.dev"
 
 
@@ -29,6 +30,7 @@ class Request:
     path: str
     query: dict[str, str]
     body: Json
+    content_type: str = ""
 
 
 @dataclass
@@ -45,6 +47,7 @@ class Fault:
 class FakeCluster:
     def __init__(self, node: str = "node-1", minor: str = "36", sharing: bool = True, taints: bool = True) -> None:
         self.node, self.minor, self.sharing, self.taints = node, minor, sharing, taints
+        self.device_status = True  # gate DRAResourceClaimDeviceStatus
         self.changed = threading.Condition()
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
@@ -134,6 +137,16 @@ class FakeCluster:
     def delete_claim(self, claim: Json) -> None:
         self.delete(f"{CLAIMS.format(claim['metadata']['namespace'])}/{claim['metadata']['name']}")
 
+    def claim_now(self, claim: Json) -> Json:
+        found = self.get(f"{CLAIMS.format(claim['metadata']['namespace'])}/{claim['metadata']['name']}")
+        assert found
+        return found
+
+    def events(self, namespace: str) -> list[Json]:
+        with self.changed:
+            prefix = EVENTS.format(namespace) + "/"
+            return [copy.deepcopy(item) for path, item in sorted(self._objects.items()) if path.startswith(prefix)]
+
     def count(self, method: str, part: str) -> int:
         with self.changed:
             return sum(request.method == method and part in request.path for request in self.requests)
@@ -186,6 +199,34 @@ class FakeCluster:
                 taint.setdefault("timeAdded", "2026-01-01T00:00:00Z")
         return kept
 
+    def apply_claim_status(self, request: Request) -> tuple[int, Json]:
+        """Server-side apply, with the driver of the field manager as the owner of its entries."""
+        path = request.path.removesuffix("/status")
+        with self.changed:
+            claim = self.get(path)
+            if not claim:
+                return 404, status(404, "not found")
+            if request.body["metadata"].get("uid", claim["metadata"]["uid"]) != claim["metadata"]["uid"]:
+                return 409, status(409, "the UID in the precondition is another one")
+            kept = claim["status"]
+            key = ("driver", "pool", "device", "shareID")
+            allocated = [tuple(result.get(name) for name in key) for result in kept.get("allocation", {"devices": {"results": []}})["devices"]["results"]]
+            entries = request.body["status"]["devices"]
+            if any(tuple(entry.get(name) for name in key) not in allocated for entry in entries):
+                return 422, status(422, "must be an allocated device in the claim")
+            if self.device_status:
+                others = [entry for entry in kept.get("devices", []) if entry["driver"] != request.query["fieldManager"]]
+                kept["devices"] = others + entries
+            return 200, self.put(path, claim)
+
+    def write_event(self, request: Request) -> tuple[int, Json]:
+        with self.changed:
+            path = request.path if request.method == "PATCH" else f"{request.path}/{request.body['metadata']['name']}"
+            before = self.get(path)
+            if request.method == "PATCH":
+                return (200, self.put(path, before | request.body)) if before else (404, status(404, "not found"))
+            return (409, status(409, "already exists")) if before else (201, self.put(path, request.body))
+
     def list_slices(self) -> Json:
         with self.changed:
             return {"kind": "ResourceSliceList", "apiVersion": "resource.k8s.io/v1",
@@ -232,7 +273,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         text = self.rfile.read(int(self.headers.get("content-length", "0")))
-        request = Request(self.command, url.path, query, json.loads(text) if text else {})
+        request = Request(self.command, url.path, query, json.loads(text) if text else {}, self.headers.get("content-type", ""))
         fault = self.server.cluster.admit(request)
         if fault and fault.hold:
             fault.hold.wait(60)
@@ -262,9 +303,9 @@ class _Handler(BaseHTTPRequestHandler):
         if request.path == SLICES:
             return self._watch(request) if request.query.get("watch") == "true" else self._send(200, cluster.list_slices())
         if re.search(r"/resourceclaims/[^/]+/status$", request.path) and request.method == "PATCH":
-            return self._send(200, request.body)
-        if request.path.endswith("/events") and request.method == "POST":
-            return self._send(201, request.body)
+            return self._send(*cluster.apply_claim_status(request))
+        if request.path.startswith("/apis/events.k8s.io/v1/") and request.method in ("POST", "PATCH"):
+            return self._send(*cluster.write_event(request))
         found = cluster.get(request.path)
         return self._send(200, found) if found else self._send(404, status(404, "not found"))
 

@@ -74,7 +74,10 @@ class Node:
         answer = self.api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token", asked)
         return answer["status"]["token"]
 
-    def as_agent(self) -> Api:
+    def as_agent(self, node: str = "") -> Api:
+        """A client with the agent's rights, on this node or on another."""
+        if node:
+            return Api(self.cluster.space, self.token(node))
         user = json.loads(self.kubeconfig.read_text())["users"][0]["user"]
         return Api(self.cluster.space, user["token"])
 
