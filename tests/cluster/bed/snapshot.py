@@ -24,16 +24,22 @@ def output(*command: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
 
+# A cluster's name in the path of its folder or its control group, and in the names of its sockets.
+NAMED = re.compile(r"drawbridge(?:-cluster(?=/))?[-/]([a-z0-9][-a-z0-9]*)")
+
+
 class Others:
-    """The clusters that stand beside the ones that are looked at: what is theirs is passed over."""
+    """The clusters that stand beside the ones that are looked at: what is theirs is passed over.
+
+    They come and go while one looks, so that a name is enough; their processes are those that come from a first one.
+    """
 
     def __init__(self, mine: frozenset[str]) -> None:
         self.mine = mine
         self.processes = read_processes()
         started = {pid: match[1] for pid, process in self.processes.items()
                    if (match := re.search(r"/bed/init\.py (\S+)", process.command))}  # fmt: skip
-        self.names = set(started.values()) - mine
-        self._roots = {pid for pid, name in started.items() if name in self.names}
+        self._roots = {pid for pid, name in started.items() if name not in mine}
 
     def owns_process(self, pid: int) -> bool:
         """Whether it comes from a process of theirs."""
@@ -54,7 +60,8 @@ class Others:
 
     def owns_text(self, text: str) -> bool:
         """Whether a path or a name is theirs."""
-        return any(re.search(rf"drawbridge(-cluster)?[-/]{re.escape(name)}(/|$)", text) for name in self.names)
+        found = NAMED.search(text)
+        return found is not None and found[1] not in self.mine
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,7 @@ def files(others: Others) -> set[str]:
         if top.exists():
             found.add(str(top))
             found |= {os.path.join(folder, name) for folder, below, names in os.walk(top) for name in [*below, *names]}
-    if others.names:
-        found.discard(str(BASE))
+    found.discard(str(BASE))  # it is there for whoever comes first
     return {path for path in found if not others.owns_text(path)}
 
 

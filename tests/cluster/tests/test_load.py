@@ -15,7 +15,7 @@ from bench import BACKGROUND, Bench, Names, container, own_entries, pod
 from fleet import more_cards
 
 RATE = 500  # pods a second that are offered; how fast they are taken is the machine's affair
-CLIENTS = 32
+CLIENTS = 16
 SHAPES = ({"gpumem": "50"}, {"gpumem": "60", "gpucores": "1"}, {"gpumem_percentage": "1"})
 LONG = 5 * PATIENCE  # for what so many take
 
