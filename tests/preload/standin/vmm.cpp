@@ -5,7 +5,9 @@
 #include "tests/preload/standin/world.hpp"
 
 #include <cstring>
+#include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace standin {
@@ -87,7 +89,8 @@ int cuMemExportToShareableHandle(int* descriptor, std::uint64_t handle, unsigned
     NEEDS_INIT();
     const auto at = driver().handles.find(handle);
     if (kind != 1 || at == driver().handles.end()) return invalid_value;
-    *descriptor = memfd_create("standin", MFD_CLOEXEC);
+    // glibc has a function for it since 2.27 only.
+    *descriptor = static_cast<int>(syscall(SYS_memfd_create, "standin", MFD_CLOEXEC));
     if (*descriptor < 0 || write(*descriptor, &handle, sizeof handle) != sizeof handle)
         return invalid_value;
     ++at->second->exports;  // the descriptor holds the memory; this stand-in never sees it closed
