@@ -80,8 +80,8 @@ public:
         return check_string(keys_.back()) && document_.Key(text, length, copy);
     }
 
-    bool StartObject() { return begin_value() && descend(false) && document_.StartObject(); }
-    bool StartArray() { return begin_value() && descend(true) && document_.StartArray(); }
+    bool StartObject() { return descend(false) && document_.StartObject(); }
+    bool StartArray() { return descend(true) && document_.StartArray(); }
 
     bool EndObject(rapidjson::SizeType count) {
         std::string_view* const end = keys_.data() + keys_.size();
@@ -105,6 +105,8 @@ public:
     [[nodiscard]] const std::string& reason() const { return reason_; }
     /// Where in the text it saw the reason; null if the reader's own place is right.
     [[nodiscard]] const char* place() const { return place_; }
+    /// How many bytes the reader stands behind what was refused: it has taken a bracket already.
+    [[nodiscard]] std::size_t bracket() const { return bracket_; }
     /// The JSON pointer it ended at; for errors of the grammar the last place known.
     [[nodiscard]] std::string path() const { return reason_.empty() ? pointer(false) : path_; }
 
@@ -152,11 +154,14 @@ private:
     }
 
     bool descend(bool is_array) {
+        bracket_ = 1;
+        if (!begin_value()) return false;
         if (open_.size() == limits_.max_depth) {
             return refuse(
                 fmt::format("more than {} arrays and objects inside each other", limits_.max_depth),
                 nullptr, pointer(true));
         }
+        bracket_ = 0;
         open_.push_back({is_array, 0, keys_.size()});
         return true;
     }
@@ -194,6 +199,7 @@ private:
     std::vector<std::string_view> keys_;  ///< of all open objects, the innermost last
     std::string reason_;
     const char* place_ = nullptr;
+    std::size_t bracket_ = 0;
     std::string path_;
 };
 
@@ -313,7 +319,7 @@ Result<JsonDocument> parse_json(std::string text, const JsonLimits& limits) {
                                    : std::string_view(guard.reason());
         const std::size_t offset =
             guard.place() != nullptr ? static_cast<std::size_t>(guard.place() - state->text.data())
-                                     : reader.GetErrorOffset();
+                                     : reader.GetErrorOffset() - guard.bracket();
         return refuse(reason, offset, guard.path());
     }
     JsonDocument document;

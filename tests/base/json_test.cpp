@@ -221,6 +221,11 @@ TEST_CASE("depth is bounded while parsing") {
     CHECK(parse_json("1", JsonLimits{.max_bytes = 9, .max_depth = 0}).has_value());
     CHECK(!parse_json("[]", JsonLimits{.max_bytes = 9, .max_depth = 0}).has_value());
 
+    for (const std::string text : {"[[[[]]]]", "[[[{}]]]"}) {
+        const auto deep = parse_json(text, three);
+        REQUIRE(!deep.has_value());
+        CHECK(deep.error().message.starts_with("JSON, byte 3: more than 3 arrays"));
+    }
     const auto mixed = parse_json(R"({"a":[0,{"b":[]}]})", three);
     REQUIRE(!mixed.has_value());
     CHECK(mixed.error().path == "/a/1/b");
