@@ -22,8 +22,8 @@ from bed.place import Place
 INIT = Path(__file__).resolve().parent / "init.py"
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
-# Longer than anything takes that works; shorter where it is known to fail.
-PATIENCE = float(os.environ.get("CLUSTER_PATIENCE", "60"))
+# Longer than anything takes that works, on a machine with far too much to do; shorter where it is known to fail.
+PATIENCE = float(os.environ.get("CLUSTER_PATIENCE", "180"))
 
 
 class NotUp(Exception):

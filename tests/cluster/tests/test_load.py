@@ -17,7 +17,7 @@ from fleet import more_cards
 RATE = 500  # pods a second that are offered; how fast they are taken is the machine's affair
 CLIENTS = 16
 SHAPES = ({"gpumem": "50"}, {"gpumem": "60", "gpucores": "1"}, {"gpumem_percentage": "1"})
-LONG = 5 * PATIENCE  # for what so many take
+LONG = 2 * PATIENCE  # for what so many take
 
 
 def offer(bench: Bench, count: int, send: Callable[[KeptApi, int], tuple[int, str]]) -> list[tuple[int, str]]:
