@@ -16,7 +16,7 @@ from bed.api import ApiError
 from bed.drawbridge import DEPLOYMENT, NAMESPACE, SERVICE
 from bed.proxy import Proxy
 from bed.serving import Serving, serving
-from bed.space import wait_for
+from bed.space import PATIENCE, wait_for
 from bench import Bench, Names, container, legacy_names, own_entries, pod
 from test_admission import calls
 
@@ -109,7 +109,7 @@ def test_while_etcd_stands_still_pods_wait_and_are_translated_then(bench: Bench,
         with pytest.raises(TimeoutError):
             waiting.result(timeout=10)
         space.signal("etcd", signal.SIGCONT)
-        waiting.result(timeout=60)
+        waiting.result(timeout=PATIENCE)
     wait_for(lambda: bench.api.answers("/readyz"), "the API server")
 
     def taken() -> bool:
