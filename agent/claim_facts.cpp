@@ -94,6 +94,13 @@ base::Result<ClaimFacts> read_claim(base::JsonView claim) {
     return facts;
 }
 
+std::vector<std::string> pods_of(const ClaimFacts& facts) {
+    std::vector<std::string> pods;
+    for (const Consumer& consumer : facts.consumers)
+        pods.push_back(consumer.pod);
+    return pods;
+}
+
 ShareConfig config_of(const ClaimFacts& facts, const AllocatedDevice& device) {
     ShareConfig bound;
     ShareConfig wish;

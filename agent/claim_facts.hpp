@@ -61,6 +61,9 @@ struct ClaimFacts {
 /// parameters of ours that cannot be read.
 [[nodiscard]] base::Result<ClaimFacts> read_claim(base::JsonView claim);
 
+/// Names of the pods that the claim is reserved for.
+[[nodiscard]] std::vector<std::string> pods_of(const ClaimFacts& facts);
+
 /// The parameters of a result: what classes set bounds what the claim sets.
 [[nodiscard]] ShareConfig config_of(const ClaimFacts& facts, const AllocatedDevice& device);
 

@@ -22,8 +22,9 @@ constexpr std::string_view before_checksum = R"(,"checksum":")";
 constexpr std::string_view before_claim = R"(","claim":)";
 constexpr std::string_view tail = "}\n";
 constexpr std::array<std::string_view, 3> states = {"Started", "Completed", "Unprepared"};
-constexpr std::array<std::string_view, 9> known = {
-    "uid", "namespace", "name", "state", "bootId", "cdiDigest", "library", "time", "shares"};
+constexpr std::array<std::string_view, 10> known = {"uid",   "namespace", "name",      "pods",
+                                                    "state", "bootId",    "cdiDigest", "library",
+                                                    "time",  "shares"};
 
 std::string checksum(std::string_view text) {
     return base::base32_lower(base::sha256(text), checksum_chars);
@@ -45,6 +46,12 @@ std::string claim_json(const ClaimRecord& record) {
     JsonWriter out;
     out.begin_object().member("uid", record.claim.uid);
     out.member("namespace", record.claim.name_space).member("name", record.claim.name);
+    if (!record.pods.empty()) {
+        out.key("pods").begin_array();
+        for (const std::string& pod : record.pods)
+            out.string(pod);
+        out.end_array();
+    }
     out.member("state", states[static_cast<std::size_t>(record.state)]);
     out.member("bootId", record.boot_id).member("cdiDigest", record.cdi_digest);
     if (!record.library.empty()) out.member("library", record.library);
@@ -152,6 +159,7 @@ base::Result<ClaimRecord> decode_record(std::string_view text) {
                     .name = reader.text_or(root["name"], ""),
                     .uid = reader.text(root["uid"])};
     if (!is_claim_uid(record.claim.uid)) reader.refuse(root["uid"], "no UID");
+    record.pods = reader.texts(root["pods"]);
     record.state = read_state(reader, root["state"]);
     record.boot_id = reader.text_or(root["bootId"], "");
     record.cdi_digest = reader.text_or(root["cdiDigest"], "");

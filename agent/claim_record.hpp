@@ -32,6 +32,7 @@ struct Share {
 
 struct ClaimRecord {
     ClaimName claim = {};
+    std::vector<std::string> pods = {};  ///< names of those that it was reserved for
     ClaimState state = ClaimState::started;
     std::string boot_id = {};     ///< in which its files were made
     std::string cdi_digest = {};  ///< of the CDI file; empty before it is written

@@ -57,27 +57,16 @@ private:
     int number_;
 };
 
-bool write_all(int file, std::string_view text) {
-    off_t offset = 0;
-    while (!text.empty()) {
-        const ssize_t written = ::pwrite(file, text.data(), text.size(), offset);
+bool write_all(int file, std::size_t offset, std::string_view bytes) {
+    auto at = static_cast<off_t>(offset);
+    while (!bytes.empty()) {
+        const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), at);
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) return false;
-        text.remove_prefix(static_cast<std::size_t>(written));
-        offset += written;
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+        at += written;
     }
     return true;
-}
-
-Result<void> write_in_place(const std::string& path, std::string_view text) {
-    const OpenFile file(path, O_WRONLY | O_NOFOLLOW);
-    if (file.get() < 0) return failure("open", path);
-    struct stat facts {};
-    if (::fstat(file.get(), &facts) != 0) return failure("look at", path);
-    if (facts.st_size != static_cast<off_t>(text.size()))
-        return base::fail(ErrorKind::internal, "a file of another size", path);
-    if (!write_all(file.get(), text)) return failure("write", path);
-    return {};
 }
 
 struct CloseFolder {
@@ -89,10 +78,20 @@ using FolderPtr = std::unique_ptr<DIR, CloseFolder>;
 
 Result<void> DiskFiles::write(const std::string& path, std::string_view text, WriteHow how,
                               mode_t mode) {
-    if (how == WriteHow::in_place) return write_in_place(path, text);
     if (auto made = make_folder(folder_of(path)); !made) return made;
     const base::Sync sync = how == WriteHow::durable ? base::Sync::to_disk : base::Sync::none;
     return base::write_file_atomically(path, text, mode, sync);
+}
+
+Result<void> DiskFiles::patch(const std::string& path, std::size_t offset, std::string_view bytes) {
+    const OpenFile file(path, O_WRONLY | O_NOFOLLOW);
+    if (file.get() < 0) return failure("open", path);
+    struct stat facts {};
+    if (::fstat(file.get(), &facts) != 0) return failure("look at", path);
+    if (facts.st_size < static_cast<off_t>(offset + bytes.size()))
+        return base::fail(ErrorKind::internal, "the file is shorter than it should be", path);
+    if (!write_all(file.get(), offset, bytes)) return failure("write", path);
+    return {};
 }
 
 Result<std::string> DiskFiles::read(const std::string& path, std::size_t max_bytes) {

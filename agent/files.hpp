@@ -12,9 +12,8 @@
 namespace drawbridge::agent {
 
 /// durable: replaced as a whole, and still there after a power cut once the call has ended.
-/// atomic: replaced as a whole, but not waited for; for what a reboot makes worthless. in_place:
-/// the bytes of a file of the same size are overwritten, since others have it mapped.
-enum class WriteHow { durable, atomic, in_place };
+/// atomic: replaced as a whole, but not waited for; for what a reboot makes worthless.
+enum class WriteHow { durable, atomic };
 
 /// All of it blocks. Paths are absolute.
 class Files {
@@ -23,6 +22,10 @@ public:
     /// Writes a file; its folder is made where it is missing (mode 0711).
     [[nodiscard]] virtual base::Result<void> write(const std::string& path, std::string_view text,
                                                    WriteHow how, mode_t mode) = 0;
+    /// Overwrites bytes inside a file that others have mapped. They see them, and those of the next
+    /// call behind them.
+    [[nodiscard]] virtual base::Result<void> patch(const std::string& path, std::size_t offset,
+                                                   std::string_view bytes) = 0;
     /// The content of a file, of at most `max_bytes`; `not_found` where there is none.
     [[nodiscard]] virtual base::Result<std::string> read(const std::string& path,
                                                          std::size_t max_bytes) = 0;
@@ -37,6 +40,8 @@ class DiskFiles final : public Files {
 public:
     [[nodiscard]] base::Result<void> write(const std::string& path, std::string_view text,
                                            WriteHow how, mode_t mode) override;
+    [[nodiscard]] base::Result<void> patch(const std::string& path, std::size_t offset,
+                                           std::string_view bytes) override;
     [[nodiscard]] base::Result<std::string> read(const std::string& path,
                                                  std::size_t max_bytes) override;
     [[nodiscard]] base::Result<void> remove(const std::string& path) override;

@@ -36,6 +36,31 @@ std::size_t PrepareFlow::restore_cdi_files() {
     return restored;
 }
 
+std::vector<ChangedShare> PrepareFlow::hold_to_limits() {
+    std::vector<ChangedShare> changed;
+    const auto stored = records_.load_all();
+    if (!stored || !view()->limits) return changed;
+    for (const ClaimRecord& record : stored->records)
+        hold_claim_to_limits(record.claim.uid, changed);
+    return changed;
+}
+
+void PrepareFlow::hold_claim_to_limits(const std::string& uid, std::vector<ChangedShare>& changed) {
+    const auto held = locks_.hold_claim(uid, lock_patience);
+    if (!held) return;
+    const auto record = records_.load(uid);
+    const auto view = this->view();
+    if (!record || !*record || (**record).state != ClaimState::completed) return;
+    if ((**record).boot_id != view->boot_id) return;
+    for (std::size_t i = 0; i < (**record).shares.size(); ++i) {
+        const auto limits = limits_for(*view, **record, i);
+        if (!limits) continue;
+        const std::string name = share_name(uid, i);
+        const auto was = folders_.change(name, *limits);
+        if (was && *was) changed.push_back({name, limits->amounts});
+    }
+}
+
 std::size_t PrepareFlow::sweep_tombstones() {
     // A time that lies ahead was written before the clock was set back.
     const auto is_old = [now = now()](std::int64_t time) {

@@ -12,6 +12,7 @@ constexpr std::size_t max_file = 1U << 20U;
 constexpr Range split_range{1, 1024};
 constexpr double max_scaling = 100;
 constexpr Range headroom_range{0, 1 << 20};
+constexpr Range cores_range{1, 100};
 
 void read_filter(JsonReader& reader, const Spot& uuids, const Spot& indices, DeviceFilter& filter) {
     if (!uuids.is_absent()) filter.uuids = reader.texts(uuids);
@@ -37,12 +38,26 @@ void read_own(JsonReader& reader, const Spot& at, NodeSettings& settings) {
     read_filter(reader, exclude["uuids"], exclude["indices"], settings.exclude);
 }
 
+LimitRule read_limit(JsonReader& reader, const Spot& at) {
+    reader.members(at, {"namespace", "pod", "claim", "memory", "cores"});
+    LimitRule rule{.name_space = reader.text(at["namespace"]),
+                   .pod = reader.text_or(at["pod"], ""),
+                   .claim = reader.text_or(at["claim"], "")};
+    if (!at["memory"].is_absent()) rule.memory_bytes = reader.bytes(at["memory"]);
+    if (!at["cores"].is_absent()) rule.cores = reader.whole(at["cores"], cores_range);
+    if (!rule.memory_bytes && !rule.cores) reader.refuse(at, "names neither memory nor cores");
+    return rule;
+}
+
 void read_own_document(JsonReader& reader, const Spot& root, std::string_view node,
                        NodeSettings& settings) {
     reader.kind(root, "drawbridge.dev/v1", "AgentSettings");
-    reader.members(root, {"apiVersion", "kind", "metadata", "splitCount", "memoryScaling",
-                          "coreScaling", "headroomMiB", "acceptMemorySizes", "exclude", "nodes"});
+    reader.members(root,
+                   {"apiVersion", "kind", "metadata", "splitCount", "memoryScaling", "coreScaling",
+                    "headroomMiB", "acceptMemorySizes", "exclude", "limits", "nodes"});
     read_own(reader, root, settings);
+    for (const Spot& at : reader.list(root["limits"]))
+        settings.limits.push_back(read_limit(reader, at));
     for (const Spot& at : reader.list(root["nodes"])) {
         reader.members(at, {"name", "splitCount", "memoryScaling", "coreScaling", "headroomMiB",
                             "acceptMemorySizes", "exclude"});

@@ -5,6 +5,7 @@
 #include "base/result.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,17 @@ struct DeviceFilter {
     [[nodiscard]] bool operator==(const DeviceFilter&) const = default;
 };
 
+/// Holds shares that were handed out to less than was allocated.
+struct LimitRule {
+    std::string name_space = {};
+    std::string pod = {};    ///< empty: every pod
+    std::string claim = {};  ///< empty: every claim
+    std::optional<std::int64_t> memory_bytes = std::nullopt;
+    std::optional<std::int64_t> cores = std::nullopt;  ///< percent, 1..100
+
+    [[nodiscard]] bool operator==(const LimitRule&) const = default;
+};
+
 /// Names and defaults are HAMi's (legacy-requests.md 1.3, 4).
 struct NodeSettings {
     std::int64_t split_count = 10;  ///< shares a device, 1..1024
@@ -28,6 +40,7 @@ struct NodeSettings {
     /// Publish what the driver says now, also where another size was published before.
     bool accept_memory_sizes = false;
     DeviceFilter exclude = {};
+    std::vector<LimitRule> limits = {};  ///< the least of those that match holds
 
     [[nodiscard]] bool operator==(const NodeSettings&) const = default;
 };

@@ -1,5 +1,6 @@
 #include "agent/prepare_flow.hpp"
 
+#include "agent/limit_rules.hpp"
 #include "agent/prepare.hpp"
 #include "base/hash.hpp"
 
@@ -186,6 +187,7 @@ Result<ClaimRecord> PrepareFlow::begin(const Work& work) {
     auto shares = plan_prepare(*work.lookup.facts, view);
     if (!shares) return tl::unexpected(shares.error());
     ClaimRecord record{.claim = work.claim,
+                       .pods = pods_of(*work.lookup.facts),
                        .state = ClaimState::started,
                        .boot_id = work.view->boot_id,
                        .library = libraries_.current(),
@@ -200,16 +202,23 @@ Result<void> PrepareFlow::make_files(const NodeView& view, const ClaimRecord& re
     step("library");
     if (auto there = libraries_.ensure(record.library); !there) return there;
     for (std::size_t i = 0; i < record.shares.size(); ++i) {
-        const Share& share = record.shares[i];
-        const Offer* offer = view.inventory.find_uuid(share.uuid);
-        if (share.admin || offer == nullptr) continue;
+        const auto limits = limits_for(view, record, i);
+        if (!limits) continue;
         step("share");
-        const std::string name = share_name(record.claim.uid, i);
-        auto made = folders_.create(
-            name, limits_of(record.claim.uid, i, view.boot_id, share, offer->device));
+        auto made = folders_.create(share_name(record.claim.uid, i), *limits);
         if (!made) return made;
     }
     return {};
+}
+
+/// Nothing for a share without limits, and for one whose device is not known.
+std::optional<ShareLimits> PrepareFlow::limits_for(const NodeView& view, const ClaimRecord& record,
+                                                   std::size_t index) {
+    Share share = record.shares[index];
+    const Offer* offer = view.inventory.find_uuid(share.uuid);
+    if (share.admin || offer == nullptr) return std::nullopt;
+    share.amounts = held_to(share.amounts, view.limits.value_or(std::vector<LimitRule>()), record);
+    return limits_of(record.claim.uid, index, view.boot_id, share, offer->device);
 }
 
 std::string PrepareFlow::cdi_text(const ClaimRecord& record, const NodeView& view) const {

@@ -41,12 +41,20 @@ struct NodeView {
     std::string boot_id = {};
     Inventory inventory = {};
     ContainerView container = {};
+    /// Nothing: not known yet, and shares keep the limits that they have.
+    std::optional<std::vector<LimitRule>> limits = std::nullopt;
 };
 
 /// What the API server says of a claim, and when it was asked.
 struct ClaimLookup {
     base::Result<ClaimFacts> facts;
     std::uint64_t asked = 0;  ///< `PrepareFlow::now_asking` before the question
+};
+
+/// A share whose limits were changed under its containers.
+struct ChangedShare {
+    std::string name = {};
+    Amounts amounts = {};
 };
 
 /// A device as the kubelet is told of it.
@@ -96,6 +104,9 @@ public:
     /// Removes share folders and CDI files that belong to no record, builds of the preload library
     /// that no record names, and tombstones that have served their time; says how many.
     [[nodiscard]] std::size_t sweep();
+    /// Holds the shares of this boot to the administrator's rules, and ends changes of limits that
+    /// were left half done.
+    [[nodiscard]] std::vector<ChangedShare> hold_to_limits();
     [[nodiscard]] std::int64_t count_cdi_files() const;
     /// All claims with files on this node.
     [[nodiscard]] base::Result<StoredClaims> stored() const { return records_.load_all(); }
@@ -126,6 +137,10 @@ private:
     base::Result<void> renew(const NodeView& view, ClaimRecord& record);
     base::Result<Answer> redo(const NodeView& view, ClaimRecord record);
     base::Result<void> make_files(const NodeView& view, const ClaimRecord& record);
+    [[nodiscard]] static std::optional<ShareLimits> limits_for(const NodeView& view,
+                                                               const ClaimRecord& record,
+                                                               std::size_t index);
+    void hold_claim_to_limits(const std::string& uid, std::vector<ChangedShare>& changed);
     base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record);
     base::Result<void> write_cdi(const std::string& uid, const std::string& text);
     [[nodiscard]] std::string cdi_text(const ClaimRecord& record, const NodeView& view) const;

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+#include <utility>
+
 namespace drawbridge::agent {
 using base::Result;
 
@@ -27,24 +30,38 @@ Result<void> ShareFolders::create(const std::string& name, const ShareLimits& wa
         auto written = files_.write(ledger, fresh_ledger(), WriteHow::atomic, ledger_mode);
         if (!written) return written;
     }
-    if (current) return {};
+    if (current) {
+        auto changed = change(name, wanted);
+        if (!changed) return tl::unexpected(changed.error());
+        return {};
+    }
     return files_.write(path(name, DRAWBRIDGE_LIMITS_FILE), limits_page(wanted, 2),
                         WriteHow::atomic, limits_mode);
 }
 
-Result<void> ShareFolders::change(const std::string& name, const ShareLimits& wanted) {
-    const auto found = limits(name);
-    if (!found) return tl::unexpected(found.error());
-    // Readers take nothing while the generation is odd. It is even again with the last write.
-    const std::uint64_t next = (found->generation | 1U) + 1;
-    const std::string page = limits_page(wanted, next);
-    std::string halfway = page;
-    halfway[offsetof(drawbridge_limits, generation)] =
-        static_cast<char>(static_cast<unsigned char>(found->generation | 1U));
+Result<bool> ShareFolders::change(const std::string& name, const ShareLimits& wanted) {
     const std::string file = path(name, DRAWBRIDGE_LIMITS_FILE);
-    auto written = files_.write(file, halfway, WriteHow::in_place, limits_mode);
-    if (!written) return written;
-    return files_.write(file, page, WriteHow::in_place, limits_mode);
+    const auto page = files_.read(file, DRAWBRIDGE_LIMITS_SIZE);
+    if (!page) return tl::unexpected(page.error());
+    const auto found = read_limits(*page);
+    if (!found) return tl::unexpected(found.error());
+    if (found->boot_id != wanted.boot_id)
+        return base::fail(base::ErrorKind::conflict, "limits of another boot", file);
+    const auto [offset, size] = guarded_fields();
+    // Odd: somebody ended between the writes below, and readers take nothing until it is even.
+    const std::uint64_t writing = found->generation | 1U;
+    const std::string fresh = limits_page(wanted, writing + 1);
+    const std::string fields = fresh.substr(offset, size);
+    if (found->generation % 2 == 0 && page->compare(offset, size, fields) == 0) return false;
+    const std::pair<std::size_t, std::string> patches[] = {
+        {generation_offset(), generation_bytes(writing)},
+        {offset, fields},
+        {generation_offset(), generation_bytes(writing + 1)}};
+    for (const auto& [at, bytes] : patches) {
+        if (auto written = files_.patch(file, at, bytes); !written)
+            return tl::unexpected(written.error());
+    }
+    return true;
 }
 
 Result<void> ShareFolders::remove(const std::string& name) {

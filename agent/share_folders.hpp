@@ -15,12 +15,13 @@ class ShareFolders {
 public:
     ShareFolders(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
 
-    /// Makes what is missing of a share's folder. Files of this boot stay as they are, whatever is
-    /// in them: a container may be running on them. Those of an earlier boot are replaced.
+    /// Makes what is missing of a share's folder. Files of this boot stay where they are, since a
+    /// container may be running on them: a ledger is never touched, limits are changed in place.
+    /// Those of an earlier boot are replaced.
     [[nodiscard]] base::Result<void> create(const std::string& name, const ShareLimits& limits);
-    /// Changes limits under a running container. The amounts must not be above what was allocated;
-    /// that is the caller's to see to.
-    [[nodiscard]] base::Result<void> change(const std::string& name, const ShareLimits& limits);
+    /// Changes limits under a running container, where they are others or an earlier change was
+    /// left half done; says whether they were. Under the claim's lock: there is one writer.
+    [[nodiscard]] base::Result<bool> change(const std::string& name, const ShareLimits& limits);
     [[nodiscard]] base::Result<void> remove(const std::string& name);
     /// Names of all folders.
     [[nodiscard]] base::Result<std::vector<std::string>> list() const;

@@ -142,6 +142,19 @@ std::string limits_page(const ShareLimits& limits, std::uint64_t generation) {
     return bytes_of(*page);
 }
 
+GuardedFields guarded_fields() {
+    constexpr std::size_t from = offsetof(drawbridge_limits, device_uuid);
+    return {from, offsetof(drawbridge_limits, heartbeat_ns) - from};
+}
+
+std::size_t generation_offset() {
+    return offsetof(drawbridge_limits, generation);
+}
+
+std::string generation_bytes(std::uint64_t generation) {
+    return bytes_of(generation);
+}
+
 std::string fresh_ledger() {
     const auto page = std::make_unique<drawbridge_ledger>();
     page->header = {.magic = DRAWBRIDGE_LEDGER_MAGIC,

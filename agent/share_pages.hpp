@@ -34,6 +34,17 @@ struct ShareLimits {
 /// The whole file, of generation `generation`, which is even.
 [[nodiscard]] std::string limits_page(const ShareLimits& limits, std::uint64_t generation);
 
+/// Where the fields lie that readers take only while `generation` is even and stays as it was.
+struct GuardedFields {
+    std::size_t offset;
+    std::size_t size;
+};
+[[nodiscard]] GuardedFields guarded_fields();
+
+/// Where `generation` lies, and its bytes.
+[[nodiscard]] std::size_t generation_offset();
+[[nodiscard]] std::string generation_bytes(std::uint64_t generation);
+
 /// The whole file of a share that no process has used yet.
 [[nodiscard]] std::string fresh_ledger();
 

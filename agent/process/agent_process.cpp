@@ -3,7 +3,6 @@
 #include "agent/process/address.hpp"
 #include "agent/rpc/messages.hpp"
 #include "base/atomic_file.hpp"
-#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 
@@ -12,11 +11,8 @@
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <random>
-#include <sys/stat.h>
 #include <utility>
 
 namespace drawbridge::agent {
@@ -33,13 +29,6 @@ constexpr std::chrono::seconds reconcile_interval{60};
 constexpr unsigned claim_rounds = 10;  // files every minute, claims every ten
 constexpr std::chrono::seconds finish_time{5};
 constexpr std::size_t max_boot_id = 128;
-constexpr std::size_t max_socket_path = 107;
-
-Result<void> make_folder(const std::string& path, mode_t mode) {
-    if (::mkdir(path.c_str(), mode) == 0 || errno == EEXIST) return {};
-    return base::fail(base::ErrorKind::internal,
-                      fmt::format("cannot make the folder: {}", std::strerror(errno)), path);
-}
 
 std::function<double()> random_source() {
     return [engine = std::mt19937_64(std::random_device{}())]() mutable {
@@ -68,25 +57,9 @@ std::string share_list(const std::vector<PreparedShare>& shares) {
 
 }  // namespace
 
-SocketPaths socket_paths(const std::string& kubelet_root, const std::string& instance) {
-    const auto make = [&](std::string_view part) {
-        const std::string dash = part.empty() ? "" : fmt::format("-{}", part);
-        return SocketPaths{
-            fmt::format("{}/plugins/{}/dra{}.sock", kubelet_root, driver_name, dash),
-            fmt::format("{}/plugins_registry/{}{}-reg.sock", kubelet_root, driver_name, dash)};
-    };
-    SocketPaths paths = make(instance);
-    constexpr std::size_t hash_chars = 8;
-    const bool too_long =
-        std::max(paths.service.size(), paths.registration.size()) > max_socket_path;
-    if (too_long && !instance.empty())
-        paths = make(base::base32_lower(base::sha256(instance), hash_chars));
-    return paths;
-}
-
 AgentProcess::AgentProcess(AgentOptions options)
     : options_(std::move(options)),
-      plugin_folder_(fmt::format("{}/plugins/{}", options_.paths.kubelet_root, driver_name)),
+      plugin_folder_(plugin_folder(options_.paths.kubelet_root)),
       sockets_(socket_paths(options_.paths.kubelet_root, options_.instance)),
       health_(clock_, options_.node) {
     const FlowPaths paths{.claims = plugin_folder_ + "/claims",
@@ -99,20 +72,6 @@ AgentProcess::AgentProcess(AgentOptions options)
 
 AgentProcess::~AgentProcess() {
     stop();
-}
-
-Result<void> AgentProcess::prepare_folders() {
-    const std::pair<std::string, mode_t> folders[] = {
-        {options_.paths.kubelet_root + "/plugins", 0750},
-        {plugin_folder_, 0711},
-        {flow_->paths().claims, 0700},
-        {flow_->paths().shares, 0711},
-        {flow_->paths().libraries, 0711},
-        {options_.paths.cdi, 0755}};
-    for (const auto& [path, mode] : folders) {
-        if (auto made = make_folder(path, mode); !made) return made;
-    }
-    return {};
 }
 
 /// A disk that is full must not keep pods from ending: installing is tried again at each prepare.
@@ -207,7 +166,7 @@ Result<void> AgentProcess::open_sockets() {
 
 Result<void> AgentProcess::start() {
     base::set_log_level(options_.log_level);
-    if (auto made = prepare_folders(); !made) return made;
+    if (auto made = make_node_folders(options_.paths, flow_->paths()); !made) return made;
     if (auto installed = install_library(); !installed) return installed;
     const SourceOptions& from = options_.source;
     source_ = from.devices.empty() ? make_nvml_source({from.driver_root, from.driver_root_host})
@@ -266,16 +225,20 @@ void AgentProcess::take(const Inventory& inventory) {
     const auto now = flow_->view();
     auto edits = source_->edits();
     const bool moved = edits && !(*edits == now->container.driver);
-    if (moved || !(now->inventory == inventory)) {
+    const auto limits = devices_->limits();
+    const bool ruled = limits && limits != now->limits;
+    if (moved || ruled || !(now->inventory == inventory)) {
         NodeView view = *now;
         view.inventory = inventory;
         if (edits) view.container.driver = *std::move(edits);
+        if (limits) view.limits = limits;
         flow_->set_view(std::move(view));
         base::log_event(Level::info, "inventory",
                         {{"devices", static_cast<std::int64_t>(inventory.offers().size())}});
         health_.show(inventory);
         courier_->tell(device_occurrences(now->inventory, inventory, options_.node));
     }
+    if (ruled) hold_to_limits();
     asio::post(strand_, [this, inventory] { publisher_->offer(inventory); });
 }
 
@@ -296,7 +259,17 @@ void AgentProcess::tell_health() {
     });
 }
 
+void AgentProcess::hold_to_limits() {
+    for (const ChangedShare& share : flow_->hold_to_limits()) {
+        base::log_event(Level::info, "limits",
+                        {{"share", share.name},
+                         {"memory", share.amounts.memory_bytes},
+                         {"cores", share.amounts.cores}});
+    }
+}
+
 void AgentProcess::reconcile_files() {
+    hold_to_limits();
     const auto restored = static_cast<std::int64_t>(flow_->restore_cdi_files());
     const auto swept = static_cast<std::int64_t>(flow_->sweep());
     if (restored + swept == 0) return;

@@ -10,6 +10,7 @@
 #include "agent/process/device_watch.hpp"
 #include "agent/process/dra_service.hpp"
 #include "agent/process/health_board.hpp"
+#include "agent/process/node_folders.hpp"
 #include "agent/process/node_report.hpp"
 #include "agent/process/options.hpp"
 #include "agent/process/reconciler.hpp"
@@ -33,16 +34,6 @@
 
 namespace drawbridge::agent {
 
-/// Where the sockets of one instance lie.
-struct SocketPaths {
-    std::string service;
-    std::string registration;
-};
-
-/// Names that fit into a socket's path; `instance` may be empty.
-[[nodiscard]] SocketPaths socket_paths(const std::string& kubelet_root,
-                                       const std::string& instance);
-
 class AgentProcess {
 public:
     explicit AgentProcess(AgentOptions options);
@@ -56,7 +47,6 @@ public:
     [[nodiscard]] int run();
 
 private:
-    base::Result<void> prepare_folders();
     base::Result<void> install_library();
     base::Result<void> connect();
     base::Result<void> open_operator_port();
@@ -68,6 +58,7 @@ private:
     void look_later();
     void reconcile_later();
     void reconcile_files();
+    void hold_to_limits();
     void reconcile_claims();
     void tell_health();
     void ended(const ClaimWork& work);

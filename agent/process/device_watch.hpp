@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace drawbridge::agent {
 
@@ -32,6 +33,11 @@ public:
     /// Reads everything anew. What is wrong with a file keeps what was there before, and is told as
     /// trouble; an error means that nothing was ever known.
     [[nodiscard]] base::Result<Inventory> look();
+    /// The administrator's rules as they were read last; nothing before they ever were.
+    [[nodiscard]] std::optional<std::vector<LimitRule>> limits() const {
+        if (!settings_) return std::nullopt;
+        return settings_->limits;
+    }
     /// What is wrong; empty: nothing.
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
 

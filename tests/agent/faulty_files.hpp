@@ -27,6 +27,16 @@ public:
         if (dies) throw Crash();
         return {};
     }
+    base::Result<void> patch(const std::string& path, std::size_t offset,
+                             std::string_view bytes) override {
+        const bool dies = dies_now();
+        // A file system that copies what it writes needs room for this, too.
+        if (full) return base::fail(base::ErrorKind::internal, "no space left", path);
+        if (dies && crash_before) bytes = bytes.substr(0, bytes.size() / 2);
+        files_.at(path).now.replace(offset, bytes.size(), bytes);
+        if (dies) throw Crash();
+        return {};
+    }
     base::Result<std::string> read(const std::string& path, std::size_t max_bytes) override {
         const auto found = files_.find(path);
         if (found == files_.end()) return base::fail(base::ErrorKind::not_found, "none", path);

@@ -1,6 +1,6 @@
 // Random lives of a node against a model: prepare, repeat, unprepare, crash, reboot, a full disk,
 // an API server that is away, a scheduler that gives a device away twice, agents of several builds
-// one after another and side by side.
+// one after another and side by side, an administrator who lowers limits and raises them again.
 
 #include "agent/cdi_spec.hpp"
 #include "agent/prepare_flow.hpp"
@@ -58,7 +58,7 @@ public:
     Life& operator=(const Life&) = delete;
 
     void step() {
-        switch (pick(13)) {
+        switch (pick(14)) {
             case 0:
             case 1:
                 return allocate();
@@ -81,6 +81,8 @@ public:
                 return lose_cdi_file();
             case 11:
                 return surge();
+            case 12:
+                return rule();
             default:
                 clock_.advance(std::chrono::seconds(pick(400)));
                 return look_after_files();
@@ -101,7 +103,7 @@ public:
                 REQUIRE(all.contains(folder + "/ledger"));
                 const auto limits = read_limits(all.at(folder + "/limits"));
                 REQUIRE(limits);
-                CHECK(limits->memory_bytes == device.consumed->memory_bytes);
+                check_limits(*limits, *device.consumed);
                 CHECK(limits->boot_id == boot_id());
                 // A container has written there.
                 CHECK(all.at(folder + "/ledger").back() == marker);
@@ -155,11 +157,17 @@ private:
             return agent(build);
         }
         files.crash_after = -1;
-        flow->set_view({.pool = "node",
-                        .boot_id = boot_id(),
-                        .inventory = inventory_,
-                        .container = {.shares_folder = "/shares"}});
+        show_view(*flow);
         return flow;
+    }
+
+    void show_view(PrepareFlow& flow) const {
+        flow.set_view(
+            {.pool = "node",
+             .boot_id = boot_id(),
+             .inventory = inventory_,
+             .container = {.shares_folder = "/shares"},
+             .limits = std::vector<LimitRule>{{.name_space = "ns", .memory_bytes = rule_}}});
     }
 
     void restart() {
@@ -190,7 +198,31 @@ private:
         REQUIRE(all.contains(folder + "/ld.so.preload"));
     }
 
+    /// Never more than was allocated; and what the rule says, once it was made to hold.
+    void check_limits(const ReadLimits& found, const Amounts& given) const {
+        if (found.generation % 2 != 0) {
+            CHECK_FALSE(held_);
+            return;
+        }
+        CHECK(found.memory_bytes <= given.memory_bytes);
+        if (held_) CHECK(found.memory_bytes == std::min(given.memory_bytes, rule_));
+    }
+
+    void rule() {
+        rule_ = gib * static_cast<std::int64_t>(1 + pick(5));
+        held_ = false;
+        show_view(*flow_);
+        if (other_) show_view(*other_);
+        hold_to_limits();
+    }
+
+    void hold_to_limits() {
+        const auto result = survive([&] { return some().hold_to_limits(); });
+        held_ = result && !files.full;
+    }
+
     void look_after_files() {
+        hold_to_limits();
         survive([&] {
             static_cast<void>(some().restore_cdi_files());
             return some().sweep();
@@ -319,6 +351,8 @@ private:
     std::unique_ptr<PrepareFlow> flow_;
     std::unique_ptr<PrepareFlow> other_;  ///< the one before, during a rolling update
     std::size_t build_ = 0;               ///< of `flow_`
+    std::int64_t rule_ = 8 * gib;         ///< what the administrator lets a share have
+    bool held_ = true;                    ///< no change of limits was left half done
     std::map<std::string, Known> claims_;
     std::set<std::string> ended_;
     int boot_ = 1;

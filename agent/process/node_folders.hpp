@@ -1,0 +1,29 @@
+#pragma once
+// Where the agent's files and sockets lie on a node.
+
+#include "agent/prepare_flow.hpp"
+#include "agent/process/options.hpp"
+#include "base/result.hpp"
+
+#include <string>
+
+namespace drawbridge::agent {
+
+/// Where the sockets of one instance lie.
+struct SocketPaths {
+    std::string service;
+    std::string registration;
+};
+
+/// Names that fit into a socket's path; `instance` may be empty.
+[[nodiscard]] SocketPaths socket_paths(const std::string& kubelet_root,
+                                       const std::string& instance);
+
+/// The folder of everything that outlives an instance.
+[[nodiscard]] std::string plugin_folder(const std::string& kubelet_root);
+
+/// Makes what is missing of them.
+[[nodiscard]] base::Result<void> make_node_folders(const PathOptions& options,
+                                                   const FlowPaths& paths);
+
+}  // namespace drawbridge::agent
