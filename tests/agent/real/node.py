@@ -14,6 +14,7 @@ from bed.api import Api
 from bed.cluster import Cluster
 from bed.images import BUSYBOX_IMAGE, PAUSE_IMAGE
 from bed.node import Node as BedNode
+from bed.place import API_ADDRESS, API_PORT
 from bed.space import wait_for
 from material import AGENT, DRIVER, gpu
 
@@ -37,7 +38,7 @@ class Node:
         self.devices_file = self.bed.root / "devices.json"
         self.boot_id_file = self.bed.root / "boot_id"
         self.kubeconfig = self.bed.root / "agent.kubeconfig"
-        self.arguments: list[str] = []
+        self.environment: dict[str, str] = {}
 
     # ------------------------------------------------------------------ the agent
 
@@ -81,11 +82,20 @@ class Node:
         user = json.loads(self.kubeconfig.read_text())["users"][0]["user"]
         return Api(self.cluster.space, user["token"])
 
-    def start(self, name: str = "agent", *arguments: str, library: Path = LIBRARY) -> None:
-        command = [str(AGENT), "--node", self.name, "--kubeconfig", str(self.kubeconfig),
+    def start(self, name: str = "agent", *arguments: str, library: Path = LIBRARY, server: str = "", program: Path = AGENT) -> None:
+        """An agent as a process; `server` is where it finds the API server, if not at its usual place."""
+        kubeconfig = self.kubeconfig
+        if server:
+            kubeconfig = self.kubeconfig.with_suffix(".elsewhere")
+            usual = f"https://{API_ADDRESS}:{API_PORT}"
+            kubeconfig.write_text(self.kubeconfig.read_text().replace(usual, server))
+        command = [str(program), "--node", self.name, "--kubeconfig", str(kubeconfig),
                    "--kubelet-root", str(self.bed.kubelet_root), "--cdi", str(self.bed.cdi), "--devices", str(self.devices_file),
                    "--boot-id-file", str(self.boot_id_file), "--library", str(library), "--operator-listen", "127.0.0.1:0", *arguments]  # fmt: skip
-        self.cluster.space.start(name, command, {"PATH": "/usr/bin:/bin"})
+        self.cluster.space.start(name, command, {"PATH": "/usr/bin:/bin"} | self.environment)
+
+    def runs(self, name: str = "agent") -> bool:
+        return self.cluster.space.daemons().get(name) == "running"
 
     def kill(self, name: str = "agent") -> None:
         self.cluster.space.kill(name)
@@ -228,6 +238,10 @@ class Pods:
     def events(self) -> str:
         found = self.api.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]
         return "; ".join(f"{item['involvedObject'].get('name')}: {item.get('message')}" for item in found[-6:])
+
+    def reasons(self) -> set[str]:
+        """The reasons of all events of the namespace."""
+        return {item.get("reason", "") for item in self.api.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]}
 
     def log(self, name: str, container: str = "main") -> str:
         status, _, text = self.api.exchange("GET", f"{self.path}/{name}/log?container={container}")

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bed import components, residue
+from bed.agent import AgentInstallation
 from bed.cluster import Cluster, Wish
 from bed.drawbridge import Installation
 from bed.place import BASE, DEFAULT_NAME, Place
 from bed.space import Failed, NotUp
 
+DEVICES = Path(__file__).resolve().parent.parent / "devices.yaml"
 EXAMPLES = """examples:
   cluster up                                        one node, Kubernetes %(default)s
   cluster up --name old --kubernetes 1.35 --nodes 3
@@ -52,6 +54,9 @@ def up(options: argparse.Namespace) -> int:
         if options.drawbridge:
             steps("Drawbridge")
             Installation(cluster).install(replicas=options.replicas)
+        if options.agent:
+            steps("node agent")
+            AgentInstallation(cluster).install(options.devices)
 
     cluster.up(Wish(options.kubernetes, 0 if options.control_plane_only else options.nodes, gates), furnish)
     steps(f"cluster {options.name} is up: cluster kubectl --name {options.name} -- get nodes")
@@ -137,6 +142,10 @@ def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Name
     one.add_argument("--fake-nodes", type=int, default=0, metavar="N", help="add nodes that are played by KWOK")
     one.add_argument("--fleet", type=Path, metavar="FILE", help="ResourceSlices to create, with played nodes as needed")
     one.add_argument("--drawbridge", action="store_true", help="install Drawbridge from this tree's build")
+    one.add_argument("--agent", action="store_true", help="install the node agent from this tree's build")
+    one.add_argument(
+        "--devices", type=Path, metavar="FILE", default=DEVICES, help="DeviceList that the agent offers (default: two cards)"
+    )
     one.add_argument("--replicas", type=int, default=1, help="how many webhooks (default: 1)")
     made = commands.add_parser("build", help="build the components, once a machine (`up` does it too)")
     made.add_argument("--kubernetes", choices=components.MINORS, default=components.DEFAULT_MINOR, help="minor version")

@@ -1,0 +1,113 @@
+"""The agent as its users install it: image, DaemonSet, its own account; upgraded and taken away again under load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bed.agent import NAMESPACE, AgentInstallation
+from bed.cluster import Cluster
+from bed.space import wait_for
+from material import GIB, gpu
+from node import Node, Pods, share
+
+NAME = "drawbridge-agent"
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("devices") / "devices.json"
+    file.write_text(json.dumps({"apiVersion": "drawbridge.dev/v1", "kind": "DeviceList", "devices": [gpu(1), gpu(2)]}))
+    return file
+
+
+@pytest.fixture(scope="module")
+def installation(cluster: Cluster, session_node: Node, devices: Path) -> Iterator[AgentInstallation]:
+    """In place of the agent that other tests run as a process; the rights and the policy stay for them."""
+    session_node.stop()
+    made = AgentInstallation(cluster)
+    made.install(devices)
+    yield made
+    cluster.kubectl("delete", "--namespace", NAMESPACE, "--wait", "daemonset", NAME)
+    wait_for(lambda: not made.pods(), "the agent to go")
+
+
+@pytest.fixture
+def node(session_node: Node, installation: AgentInstallation, devices: Path) -> Node:
+    """The node with the installed agent, in place of the fixture that starts a process."""
+    installation.install(devices)
+    wait_for(lambda: session_node.published() == 2, "two published devices")
+    return session_node
+
+
+def agent_pod(installation: AgentInstallation) -> dict:
+    [pod] = installation.pods()
+    return pod
+
+
+def test_the_installed_agent_publishes_and_gives_shares(node: Node, pods: Pods, installation: AgentInstallation) -> None:
+    pod = agent_pod(installation)
+    assert pod["spec"]["serviceAccountName"] == NAME
+    pods.simple("one", pods.template("t", share("2Gi", 20)))
+    pods.running("one")
+    assert pods.limits("one") == [(2 * GIB, 200)]
+    [build] = [path.name for path in (node.plugin / "lib").iterdir()]
+    assert f"/lib/{build}/libdrawbridge.so" in "".join((node.bed.cdi / name).read_text() for name in node.cdi_files())
+    log = installation.logs()
+    assert '"verdict":"done"' in log and '"level":"error"' not in log
+
+
+def test_11_a_rolling_update_fails_no_prepare(node: Node, pods: Pods, installation: AgentInstallation) -> None:
+    pods.template("t", share("1Gi"))
+    pods.simple("before", "t")
+    pods.running("before")
+    first = agent_pod(installation)["metadata"]["uid"]
+    done = node.cluster.kubectl("--namespace", NAMESPACE, "rollout", "restart", "daemonset", NAME)
+    assert done.returncode == 0, done.stderr
+    started = 0
+    # Pods come and go all the while, and some more once the old agent has gone.
+    while started < 6 or not (installation.rolled_out() and len(installation.pods()) == 1):
+        name = f"during-{started}"
+        pods.simple(name, "t")
+        pods.running(name)
+        pods.delete(name)
+        started += 1
+        assert started < 200, "the update does not end"
+    assert agent_pod(installation)["metadata"]["uid"] != first
+    assert "FailedPrepareDynamicResources" not in pods.reasons(), pods.events
+    assert pods.get("before")["status"]["containerStatuses"][0]["restartCount"] == 0
+    # No socket of the one that went is left for the kubelet to try.
+    wait_for(lambda: len(list((node.bed.kubelet_root / "plugins_registry").iterdir())) == 1, "the old socket to go")
+
+
+def test_17_removed_in_the_right_order_nothing_is_stuck(node: Node, pods: Pods, installation: AgentInstallation) -> None:
+    pods.simple("one", pods.template("t", share("1Gi")))
+    pods.running("one")
+    pods.delete("one")
+    wait_for(lambda: node.shares() == [] and node.cdi_files() == [], "the claims to be unprepared")
+    node.cluster.kubectl("delete", "--namespace", NAMESPACE, "--wait", "daemonset", NAME)
+    wait_for(lambda: not installation.pods(), "the agent to go")
+    assert not list((node.bed.kubelet_root / "plugins_registry").iterdir())
+    wait_for(lambda: node.published() == 0, "the kubelet to take back what was published", seconds=120)
+
+
+def test_17_in_the_wrong_order_pods_end_once_an_agent_is_back(
+        node: Node, pods: Pods, installation: AgentInstallation, devices: Path) -> None:  # fmt: skip
+    pods.simple("one", pods.template("t", share("1Gi")))
+    pods.running("one")
+    [name] = node.shares()
+    node.cluster.kubectl("delete", "--namespace", NAMESPACE, "--wait", "daemonset", NAME)
+    wait_for(lambda: not installation.pods(), "the agent to go")
+    pods.delete("one")
+    wait_for(lambda: _is_refused(node, f"{pods.namespace}/one"), "the kubelet to have tried")
+    assert name in node.shares()
+    installation.install(devices)
+    wait_for(lambda: name not in node.shares(), "the share to go", seconds=180)
+
+
+def _is_refused(node: Node, pod: str) -> bool:
+    """Whether the kubelet has said that it cannot take a pod's share back."""
+    lines = node.cluster.space.log("kubelet-1").splitlines()
+    return any("unprepare dynamic resources" in line and f'pod="{pod}"' in line for line in lines)
