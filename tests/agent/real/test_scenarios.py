@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+from bed.proxy import Proxy
 from bed.space import wait_for
 from material import GIB, device_name, gpu
 from node import Node, Pods, share
@@ -166,6 +170,45 @@ def test_9_after_a_reboot_the_pod_has_its_share_again(node: Node, pods: Pods) ->
     pods.running("one")
     assert pods.limits("one") == [(2 * GIB, 1000)]
     assert pods.shares() == before
+
+
+@pytest.fixture
+def proxy(node: Node) -> Iterator[Proxy]:
+    """What stands between the agent and the API server; the kubelet goes its own way."""
+    made = Proxy(node.cluster.space)
+    node.stop()
+    node.start(server=made.server)
+    yield made
+    node.stop()
+    made.close()
+
+
+def test_14_an_api_server_that_is_away_from_the_agent_harms_nothing_known(node: Node, pods: Pods, proxy: Proxy) -> None:
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+    proxy.cut()
+    seen = len(node.log())
+
+    def prepares(verdict: str) -> list[str]:
+        return [line["claim"] for line in node.log()[seen:] if line["msg"] == "prepare" and line["verdict"] == verdict]
+
+    def restarts() -> int:
+        return pods.get("one")["status"]["containerStatuses"][0]["restartCount"]
+
+    pods.simple("two", "t")
+    wait_for(lambda: prepares("refused"), "the new claim to be refused")
+    wait_for(lambda: "FailedPrepareDynamicResources" in pods.reasons(), "the kubelet to tell of it")
+    # A kubelet that was restarted asks for the claims of a pod again when it makes another sandbox for it: what is known
+    # is answered from its record.
+    node.restart_kubelet()
+    node.end_containers()
+    wait_for(lambda: prepares("done"), "the known claim to be answered")
+    wait_for(lambda: restarts() > 0, "the container to start anew")
+    pods.running("one")
+    assert pods.limits("one") == [(2 * GIB, 1000)]
+    proxy.restore()
+    pods.running("two")
+    wait_for(lambda: node.published() == 2, "the slices to be back")
 
 
 def test_20_health_reaches_the_pods_status_and_recovers(node: Node, pods: Pods) -> None:
