@@ -258,6 +258,7 @@ def agent_on_cluster(minor: str) -> Count:
         show(step)
         raise Broken("the components of the cluster did not build")
     build("release", "drawbridge", "drawbridge-agent", "drawbridge_preload")
+    build("debug", "dying_agent")
     return pytest(f"agent: real node of {minor}", "tests/agent/real", "--kubernetes", minor, jobs="0")
 
 

@@ -67,7 +67,7 @@ AgentProcess::AgentProcess(AgentOptions options)
                           .libraries = plugin_folder_ + "/lib",
                           .cdi = options_.paths.cdi,
                           .lock = plugin_folder_ + "/lock"};
-    flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths);
+    flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths, options_.step);
 }
 
 AgentProcess::~AgentProcess() {

@@ -3,7 +3,9 @@
 
 #include "base/log.hpp"
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace drawbridge::agent {
@@ -35,6 +37,8 @@ struct AgentOptions {
     SourceOptions source;
     bool legacy_variables = false;
     base::Level log_level = base::Level::info;
+    /// For tests, which stop there; no argument sets it: called before each step of a claim.
+    std::function<void(std::string_view)> step = {};
 };
 
 /// The exit status where options end the program: help was asked for, or they are wrong.
