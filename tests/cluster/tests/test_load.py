@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from bed.api import KeptApi
 from bed.space import PATIENCE, wait_for
-from bench import BACKGROUND, Bench, Names, container, own_entries, pod
+from bench import Bench, Names, container, own_entries, pod
 from fleet import more_cards
 
 RATE = 500  # pods a second that are offered; how fast they are taken is the machine's affair
@@ -57,7 +57,7 @@ def test_five_hundred_pods_within_a_second_come_and_go_and_leave_a_template_a_sh
         pods = wait_for(lambda: running(names, RATE), "the pods to run", LONG)
         assert all(own_entries(each).keys() == {"vgpu-0"} for each in pods)
         assert len(names.listed("resourceclaims")) == RATE
-        names.api.call("DELETE", names.path("pods"), BACKGROUND)
+        names.delete_pods()
         wait_for(lambda: not names.listed("resourceclaims"), "the claims to go with their pods", LONG)
         assert len(names.templates()) == len(SHAPES)
 
