@@ -171,7 +171,13 @@ class Names:
 
     def delete_pods(self) -> None:
         """Deletes every pod; the API server cuts a call off that takes it more than a minute, which is made again."""
-        wait_for(lambda: self.api.exchange("DELETE", self.path("pods"), BACKGROUND)[0] < 500, "the pods to be deleted")
+
+        def done() -> bool:
+            with contextlib.suppress(OSError):
+                return self.api.exchange("DELETE", self.path("pods"), BACKGROUND)[0] < 500
+            return False
+
+        wait_for(done, "the pods to be deleted")
 
     # ------------------------------------------------------------------------------------------ looking
 
