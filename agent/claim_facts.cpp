@@ -1,6 +1,7 @@
 #include "agent/claim_facts.hpp"
 
 #include "agent/json_reader.hpp"
+#include "kube/names.hpp"
 #include "kube/quantity.hpp"
 
 #include <fmt/format.h>
@@ -77,6 +78,10 @@ base::Result<ClaimFacts> read_claim(base::JsonView claim) {
     facts.claim = {.name_space = reader.text(metadata["namespace"]),
                    .name = reader.text(metadata["name"]),
                    .uid = reader.text(metadata["uid"])};
+    // What makes claims of templates writes it there; a person may write anything.
+    facts.pod_claim =
+        metadata.view["annotations"]["resource.kubernetes.io/pod-claim-name"].string_or("");
+    if (!kube::is_dns_label(facts.pod_claim)) facts.pod_claim.clear();
     const Spot status = root["status"];
     for (const Spot& at : reader.list(status["reservedFor"])) {
         if (at.view["resource"].as_string() != "pods") continue;

@@ -49,6 +49,7 @@ struct Consumer {
 
 struct ClaimFacts {
     ClaimName claim = {};
+    std::string pod_claim = {};  ///< name of the pod's entry; empty: it is of no template
     bool allocated = false;
     std::vector<Consumer> consumers = {};
     std::vector<AllocatedDevice> devices = {};

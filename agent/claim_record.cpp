@@ -22,9 +22,9 @@ constexpr std::string_view before_checksum = R"(,"checksum":")";
 constexpr std::string_view before_claim = R"(","claim":)";
 constexpr std::string_view tail = "}\n";
 constexpr std::array<std::string_view, 3> states = {"Started", "Completed", "Unprepared"};
-constexpr std::array<std::string_view, 10> known = {"uid",   "namespace", "name",      "pods",
-                                                    "state", "bootId",    "cdiDigest", "library",
-                                                    "time",  "shares"};
+constexpr std::array<std::string_view, 11> known = {"uid",     "namespace", "name",   "podClaim",
+                                                    "pods",    "state",     "bootId", "cdiDigest",
+                                                    "library", "time",      "shares"};
 
 std::string checksum(std::string_view text) {
     return base::base32_lower(base::sha256(text), checksum_chars);
@@ -32,6 +32,7 @@ std::string checksum(std::string_view text) {
 
 void write_share(JsonWriter& out, const Share& share) {
     out.begin_object().member("request", share.request).member("pool", share.pool);
+    if (!share.subrequest.empty()) out.member("subrequest", share.subrequest);
     out.member("device", share.device).member("gpuUuid", share.uuid);
     out.member("shareId", share.share_id).key("memoryBytes").integer(share.amounts.memory_bytes);
     out.key("cores").integer(share.amounts.cores).key("slots").integer(share.amounts.slots);
@@ -52,6 +53,7 @@ std::string claim_json(const ClaimRecord& record) {
             out.string(pod);
         out.end_array();
     }
+    if (!record.pod_claim.empty()) out.member("podClaim", record.pod_claim);
     out.member("state", states[static_cast<std::size_t>(record.state)]);
     out.member("bootId", record.boot_id).member("cdiDigest", record.cdi_digest);
     if (!record.library.empty()) out.member("library", record.library);
@@ -67,6 +69,7 @@ std::string claim_json(const ClaimRecord& record) {
 
 Share read_share(JsonReader& reader, const Spot& at) {
     Share share{.request = reader.text_or(at["request"], ""),
+                .subrequest = reader.text_or(at["subrequest"], ""),
                 .pool = reader.text(at["pool"]),
                 .device = reader.text(at["device"]),
                 .uuid = reader.text(at["gpuUuid"]),
@@ -160,6 +163,7 @@ base::Result<ClaimRecord> decode_record(std::string_view text) {
                     .uid = reader.text(root["uid"])};
     if (!is_claim_uid(record.claim.uid)) reader.refuse(root["uid"], "no UID");
     record.pods = reader.texts(root["pods"]);
+    record.pod_claim = reader.text_or(root["podClaim"], "");
     record.state = read_state(reader, root["state"]);
     record.boot_id = reader.text_or(root["bootId"], "");
     record.cdi_digest = reader.text_or(root["cdiDigest"], "");

@@ -19,6 +19,7 @@ enum class ClaimState { started, completed, unprepared };
 /// A part of a device that was given to a claim, and what the container is told of it.
 struct Share {
     std::string request = {};
+    std::string subrequest = {};  ///< of a request with alternatives: the one that was chosen
     std::string pool = {};
     std::string device = {};
     std::string uuid = {};  ///< of the GPU: what the share is tied to
@@ -32,6 +33,7 @@ struct Share {
 
 struct ClaimRecord {
     ClaimName claim = {};
+    std::string pod_claim = {};  ///< name of the pod's entry; empty: it is of no template
     std::vector<std::string> pods = {};  ///< names of those that it was reserved for
     ClaimState state = ClaimState::started;
     std::string boot_id = {};     ///< in which its files were made

@@ -6,11 +6,17 @@
 #include "agent/enforcement.hpp"
 #include "base/result.hpp"
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace drawbridge::agent {
+
+/// How often each XID was seen, by UUID and number.
+using XidCounts = std::map<std::pair<std::string, std::int64_t>, std::uint64_t>;
 
 /// All calls from one thread at a time; they may block.
 class DeviceSource {
@@ -22,6 +28,8 @@ public:
     [[nodiscard]] virtual base::Result<DriverEdits> edits() = 0;
     /// Where the devices come from, for the log.
     [[nodiscard]] virtual std::string name() const = 0;
+    /// Errors that the driver reported since the start, those of applications among them.
+    [[nodiscard]] virtual XidCounts xids() const { return {}; }
 };
 
 /// The devices that a file lists (device_list.hpp); it is read again whenever it is asked.

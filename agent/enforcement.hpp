@@ -26,6 +26,8 @@ struct ContainerView {
     DriverEdits driver = {};
     /// HAMi's variables too, for programs that read them.
     bool legacy_variables = false;
+    /// Attributes of the devices as files (KEP-5304).
+    bool metadata = false;
 };
 
 /// The CDI file of a claim. Every edit is the same for all claims or names one share, so that a

@@ -194,6 +194,16 @@ std::vector<Occurrence> device_occurrences(const Inventory& before, const Invent
     return found;
 }
 
+Occurrence runtime_occurrence(const std::string& refusal, std::string_view node) {
+    const bool off = !refusal.empty();
+    return {.regarding = node_object(node),
+            .warning = off,
+            .reason = off ? "CdiOff" : "CdiOn",
+            .action = "CheckRuntime",
+            .note = off ? "no GPU is offered: " + refusal
+                        : "the container runtime takes CDI files; GPUs are offered again"};
+}
+
 std::vector<Occurrence> refusal_occurrences(const ClaimName& claim,
                                             const std::vector<Consumer>& consumers,
                                             const base::Error& error) {

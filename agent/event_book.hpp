@@ -88,6 +88,9 @@ private:
                                                           const std::vector<Consumer>& consumers,
                                                           const base::Error& error);
 
+/// The container runtime of a node has CDI off, or on again where `refusal` is empty.
+[[nodiscard]] Occurrence runtime_occurrence(const std::string& refusal, std::string_view node);
+
 /// What an answer to an event's call means.
 [[nodiscard]] Delivery event_delivery(const base::Result<base::JsonDocument>& answer);
 

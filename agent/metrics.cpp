@@ -99,6 +99,18 @@ void render_devices(std::string& out, const std::vector<DeviceStatus>& devices) 
                  });
 }
 
+void render_xids(std::string& out, const XidCounts& xids) {
+    constexpr std::string_view name = "drawbridge_agent_xid_total";
+    append_metric_head(out, name, "counter", "Errors (XID) that the driver reported.");
+    for (const auto& [key, count] : xids) {
+        const auto& [uuid, xid] = key;
+        append_series(out, name,
+                      fmt::format("{},{}", metric_label("gpu", uuid),
+                                  metric_label("xid", std::to_string(xid))),
+                      static_cast<std::int64_t>(count));
+    }
+}
+
 void render_notices(std::string& out, const MetricFacts& facts) {
     constexpr std::string_view name = "drawbridge_agent_notices_total";
     append_metric_head(out, name, "counter",
@@ -172,6 +184,10 @@ std::string AgentMetrics::render(const MetricFacts& facts) const {
     append_metric_head(out, orphans, "counter", "Claims that were ended since nobody knew them.");
     append_series(out, orphans, "", static_cast<std::int64_t>(facts.orphans));
     render_notices(out, facts);
+    render_xids(out, facts.xids);
+    gauge(out, "drawbridge_agent_cdi", "1 where the runtime has CDI on, 0 off, -1 not known.",
+          facts.cdi == CdiState::unknown ? -1 : std::int64_t{facts.cdi == CdiState::on});
+    gauge(out, "drawbridge_agent_instances", "Agents that run on this node.", facts.instances);
     constexpr std::string_view build = "drawbridge_agent_build_info";
     append_metric_head(out, build, "gauge", "The version of this build; always 1.");
     append_series(out, build, metric_label("version", base::version), 1);

@@ -1,8 +1,10 @@
 #pragma once
 // What the agent counts; docs/metrics.md describes each, tests/golden/agent_metrics.txt lists them.
 
+#include "agent/device_source.hpp"
 #include "agent/node_status.hpp"
 #include "agent/outbox.hpp"
+#include "agent/runtime_facts.hpp"
 #include "base/prometheus.hpp"
 #include "base/result.hpp"
 
@@ -26,6 +28,9 @@ struct MetricFacts {
     std::uint64_t orphans = 0;
     NoticeCounts claim_status = {};
     NoticeCounts events = {};
+    CdiState cdi = CdiState::unknown;
+    std::int64_t instances = 1;
+    XidCounts xids = {};
 };
 
 /// Any thread may count.

@@ -75,6 +75,7 @@ Result<Share> share_of(const ClaimFacts& facts, const AllocatedDevice& device,
     const auto amounts = amounts_of(device, **offer);
     if (!amounts) return tl::unexpected(amounts.error());
     return Share{.request = device.request,
+                 .subrequest = device.subrequest,
                  .pool = device.pool,
                  .device = device.device,
                  .uuid = (*offer)->device.uuid,

@@ -1,5 +1,6 @@
 #include "agent/prepare_flow.hpp"
 
+#include "agent/device_metadata.hpp"
 #include "agent/limit_rules.hpp"
 #include "agent/prepare.hpp"
 #include "base/hash.hpp"
@@ -187,6 +188,7 @@ Result<ClaimRecord> PrepareFlow::begin(const Work& work) {
     auto shares = plan_prepare(*work.lookup.facts, view);
     if (!shares) return tl::unexpected(shares.error());
     ClaimRecord record{.claim = work.claim,
+                       .pod_claim = work.lookup.facts->pod_claim,
                        .pods = pods_of(*work.lookup.facts),
                        .state = ClaimState::started,
                        .boot_id = work.view->boot_id,
@@ -208,6 +210,18 @@ Result<void> PrepareFlow::make_files(const NodeView& view, const ClaimRecord& re
         auto made = folders_.create(share_name(record.claim.uid, i), *limits);
         if (!made) return made;
     }
+    return view.container.metadata ? make_metadata(view, record) : Result<void>();
+}
+
+Result<void> PrepareFlow::make_metadata(const NodeView& view, const ClaimRecord& record) {
+    for (const MetadataFile& file : metadata_files(record, view.inventory)) {
+        step("metadata");
+        const std::string path =
+            fmt::format("{}/{}/{}", paths_.shares, share_name(record.claim.uid, file.share),
+                        metadata_file_name);
+        auto written = files_.write(path, file.text, WriteHow::atomic, cdi_mode);
+        if (!written) return written;
+    }
     return {};
 }
 
@@ -224,7 +238,10 @@ std::optional<ShareLimits> PrepareFlow::limits_for(const NodeView& view, const C
 std::string PrepareFlow::cdi_text(const ClaimRecord& record, const NodeView& view) const {
     ContainerView container = view.container;
     container.library = libraries_.files(record.library);
-    return cdi_json(claim_spec(record.claim.uid, record.shares, view.inventory, container));
+    CdiSpec spec = claim_spec(record.claim.uid, record.shares, view.inventory, container);
+    if (container.metadata)
+        add_metadata_mounts(spec, record, view.inventory, container.shares_folder);
+    return cdi_json(spec);
 }
 
 Result<void> PrepareFlow::write_cdi(const std::string& uid, const std::string& text) {

@@ -141,6 +141,7 @@ private:
                                                                const ClaimRecord& record,
                                                                std::size_t index);
     void hold_claim_to_limits(const std::string& uid, std::vector<ChangedShare>& changed);
+    base::Result<void> make_metadata(const NodeView& view, const ClaimRecord& record);
     base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record);
     base::Result<void> write_cdi(const std::string& uid, const std::string& text);
     [[nodiscard]] std::string cdi_text(const ClaimRecord& record, const NodeView& view) const;

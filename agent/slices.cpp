@@ -38,24 +38,6 @@ void write_int(JsonWriter& out, std::string_view name, std::int64_t value) {
     out.key(name).begin_object().key("int").integer(value).end_object();
 }
 
-void write_attributes(JsonWriter& out, const Device& device) {
-    out.key("attributes").begin_object();
-    write_text(out, "architecture", "string", device.architecture);
-    write_text(out, "brand", "string", device.brand);
-    write_text(out, "cudaComputeCapability", "version", semver(device.versions.compute_capability));
-    write_text(out, "cudaDriverVersion", "version", semver(device.versions.cuda_driver));
-    write_text(out, "driverVersion", "version", semver(device.versions.driver));
-    write_int(out, "index", device.place.index);
-    if (device.place.numa_node) write_int(out, "numaNode", *device.place.numa_node);
-    if (device.mig) write_text(out, "parentUUID", "string", device.mig->parent_uuid);
-    write_text(out, "productName", "string", device.product_name);
-    write_text(out, "resource.kubernetes.io/pciBusID", "string", device.place.pci_bus_id);
-    write_text(out, "resource.kubernetes.io/pcieRoot", "string", device.place.pcie_root);
-    write_text(out, "type", "string", device.type == DeviceType::mig ? "mig" : "gpu");
-    write_text(out, "uuid", "string", device.uuid);
-    out.end_object();
-}
-
 /// A capacity of which shares are taken in steps; what a claim does not name is all of it (dra.md
 /// 2.7). A range must leave room for one step (dra.md 1.6), so one that does not is a single value.
 struct Capacity {
@@ -105,6 +87,22 @@ bool is_usable(const Device& device) {
 
 }  // namespace
 
+void write_attributes(base::JsonWriter& out, const Device& device) {
+    write_text(out, "architecture", "string", device.architecture);
+    write_text(out, "brand", "string", device.brand);
+    write_text(out, "cudaComputeCapability", "version", semver(device.versions.compute_capability));
+    write_text(out, "cudaDriverVersion", "version", semver(device.versions.cuda_driver));
+    write_text(out, "driverVersion", "version", semver(device.versions.driver));
+    write_int(out, "index", device.place.index);
+    if (device.place.numa_node) write_int(out, "numaNode", *device.place.numa_node);
+    if (device.mig) write_text(out, "parentUUID", "string", device.mig->parent_uuid);
+    write_text(out, "productName", "string", device.product_name);
+    write_text(out, "resource.kubernetes.io/pciBusID", "string", device.place.pci_bus_id);
+    write_text(out, "resource.kubernetes.io/pcieRoot", "string", device.place.pcie_root);
+    write_text(out, "type", "string", device.type == DeviceType::mig ? "mig" : "gpu");
+    write_text(out, "uuid", "string", device.uuid);
+}
+
 std::string binary_quantity(std::int64_t bytes) {
     constexpr std::array<std::string_view, 7> suffixes = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
     std::size_t suffix = 0;
@@ -141,8 +139,9 @@ std::string device_json(const Offer& offer, const SliceFeatures& features) {
     JsonWriter out;
     constexpr std::int64_t mib = 1 << 20;
     out.begin_object().key("allowMultipleAllocations").boolean(true);
+    out.key("attributes").begin_object();
     write_attributes(out, offer.device);
-    out.key("capacity").begin_object();
+    out.end_object().key("capacity").begin_object();
     write_capacity(out, {.name = "cores", .value = offer.capacity.cores, .text = plain});
     write_capacity(out, {.name = "memory",
                          .value = offer.capacity.memory_bytes,

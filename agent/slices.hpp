@@ -2,6 +2,7 @@
 // The ResourceSlices that a node should have, as the bodies of API objects (node-agent.md 7, 8).
 
 #include "agent/inventory.hpp"
+#include "base/json.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,9 @@ inline constexpr std::size_t max_slice_devices = 64;
 
 /// One device as an element of `spec.devices`, quantities in the API server's own form.
 [[nodiscard]] std::string device_json(const Offer& offer, const SliceFeatures& features);
+
+/// The members of a device's `attributes`, in an object that is begun.
+void write_attributes(base::JsonWriter& out, const Device& device);
 
 /// Name of the slice with that index: the same for every instance of the agent, so that two at
 /// once cannot both create it; in order, since the scheduler goes by name.

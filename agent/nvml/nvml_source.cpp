@@ -49,7 +49,15 @@ public:
 
     std::string name() const override { return "NVML"; }
 
+    XidCounts xids() const override { return tracker_.xids(); }
+
 private:
+    /// A card and what was offered of it: itself, or its MIG instances.
+    struct Known {
+        std::string uuid;
+        std::vector<Device> devices;
+    };
+
     void take_events() {
         for (const NvmlEvent& event : nvml_->events()) {
             std::string uuid;
@@ -70,10 +78,28 @@ private:
         Device card = describe(handle, uuid, memory);
         card.place.index = index;
         card.faults = tracker_.look(uuid, probe_of(handle, uuid));
-        known_[index] = card;
-        if (!nvml_->is_mig_enabled(handle)) return devices.push_back(std::move(card));
-        for (const NvmlHandle mig : nvml_->mig_devices(handle))
-            add_instance(card, mig, devices);
+        std::vector<Device> found;
+        if (!nvml_->is_mig_enabled(handle)) {
+            found.push_back(std::move(card));
+        } else {
+            for (const NvmlHandle mig : nvml_->mig_devices(handle))
+                add_instance(card, mig, found);
+            tell_empty(card, found.empty());
+        }
+        devices.insert(devices.end(), found.begin(), found.end());
+        known_[index] = {.uuid = uuid, .devices = std::move(found)};
+    }
+
+    /// A card in MIG mode is not offered as a whole, and so not at all before it has instances.
+    void tell_empty(const Device& card, bool empty) {
+        const bool told = empty_.contains(card.uuid);
+        if (empty == told) return;
+        if (!empty) {
+            empty_.erase(card.uuid);
+            return;
+        }
+        empty_.insert(card.uuid);
+        base::log_event(base::Level::warn, "mig_without_instances", {{"uuid", card.uuid}});
     }
 
     /// A card that was there before and does not answer now is lost; it is named, and no other.
@@ -83,9 +109,11 @@ private:
             base::Level::warn, "gpu_silent",
             {{"index", std::int64_t{index}}, {"code", static_cast<std::int64_t>(code)}});
         if (known == known_.end()) return;
-        Device card = known->second;
-        card.faults = tracker_.look(card.uuid, {.answers = false});
-        devices.push_back(std::move(card));
+        const auto faults = tracker_.look(known->second.uuid, {.answers = false});
+        for (Device device : known->second.devices) {
+            device.faults = faults;
+            devices.push_back(std::move(device));
+        }
     }
 
     Device describe(NvmlHandle handle, const std::string& uuid, std::uint64_t memory) {
@@ -132,7 +160,8 @@ private:
     DriverRoot root_;
     std::unique_ptr<NvmlLibrary> nvml_;
     FaultTracker tracker_;
-    std::map<unsigned, Device> known_;  ///< by index: what a silent card was
+    std::map<unsigned, Known> known_;  ///< by index: what a silent card was
+    std::set<std::string> empty_;      ///< cards in MIG mode without instances
     std::map<std::string, bool> watched_;
     std::map<std::string, std::vector<std::int64_t>> xids_;
 };

@@ -1,16 +1,16 @@
 #include "agent/process/agent_process.hpp"
 
 #include "agent/process/address.hpp"
-#include "agent/rpc/messages.hpp"
+#include "agent/process/registration_service.hpp"
 #include "base/atomic_file.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <random>
 #include <utility>
@@ -48,26 +48,27 @@ auto log_failure(const char* what) {
     };
 }
 
-std::string share_list(const std::vector<PreparedShare>& shares) {
-    std::vector<std::string> parts;
-    for (const PreparedShare& share : shares)
-        parts.push_back(fmt::format("{}={}", share.request, share.device));
-    return fmt::format("{}", fmt::join(parts, " "));
-}
-
 }  // namespace
 
 AgentProcess::AgentProcess(AgentOptions options)
     : options_(std::move(options)),
       plugin_folder_(plugin_folder(options_.paths.kubelet_root)),
+      instances_folder_(instances_folder(options_.paths.kubelet_root)),
       sockets_(socket_paths(options_.paths.kubelet_root, options_.instance)),
-      health_(clock_, options_.node) {
+      health_(clock_, options_.node),
+      self_health_(pool_.get_executor(), sockets_.service, sockets_.registration) {
     const FlowPaths paths{.claims = plugin_folder_ + "/claims",
                           .shares = plugin_folder_ + "/shares",
                           .libraries = plugin_folder_ + "/lib",
                           .cdi = options_.paths.cdi,
                           .lock = plugin_folder_ + "/lock"};
     flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths, options_.step);
+    checks_ =
+        std::make_unique<NodeChecks>(NodeCheckParts{.files = files_,
+                                                    .runtime_socket = options_.paths.runtime,
+                                                    .cdi = options_.paths.cdi,
+                                                    .cdi_folders = {options_.paths.static_cdi},
+                                                    .instances = instances_folder_});
 }
 
 AgentProcess::~AgentProcess() {
@@ -103,9 +104,12 @@ Result<void> AgentProcess::connect() {
                                                               .flow = *flow_,
                                                               .pod_resources = pod_resources});
     courier_ = std::make_unique<Courier>(CourierParts{strand_, *api_, clock_, options_.node});
+    claims_ = std::make_unique<ClaimReport>(
+        ClaimReportParts{metrics_, *flow_, *courier_, pool_.get_executor()});
     report_ = std::make_unique<NodeReport>(
         ReportParts{.flow = *flow_,
                     .metrics = metrics_,
+                    .checks = *checks_,
                     .pod_resources = pod_resources,
                     .orphans = [this] { return reconciler_->orphans(); },
                     .notices = [this](NoticeKind kind) { return courier_->counts(kind); }});
@@ -132,35 +136,17 @@ Result<void> AgentProcess::open_sockets() {
                                 .pool = pool_.get_executor(),
                                 .api = *api_,
                                 .flow = *flow_,
-                                .ended = [this](const ClaimWork& work) { ended(work); }});
+                                .ended = [this](const ClaimWork& work) { claims_->ended(work); },
+                                .refusal = [this] { return checks_->refusal(); }});
     for (rpc::RpcMethod& method : health_.methods())
+        methods.push_back(std::move(method));
+    for (rpc::RpcMethod& method : self_health_.methods())
         methods.push_back(std::move(method));
     service_ = std::make_unique<rpc::RpcServer>(std::move(methods));
     if (auto listening = service_->listen(sockets_.service); !listening) return listening;
 
-    const std::string info = rpc::encode_plugin_info(
-        {.name = std::string(driver_name),
-         .endpoint = sockets_.service,
-         .versions = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
-                      "v1alpha1.DRAResourceHealth"}});
-    std::vector<rpc::RpcMethod> registration;
-    registration.push_back(
-        {.name = "/pluginregistration.Registration/GetInfo",
-         .unary =
-             [info](const std::string&, const std::shared_ptr<rpc::RpcCall>& call) {
-                 call->finish({rpc::RpcCode::ok, info});
-             },
-         .stream = {}});
-    registration.push_back(
-        {.name = "/pluginregistration.Registration/NotifyRegistrationStatus",
-         .unary =
-             [this](const std::string& bytes, const std::shared_ptr<rpc::RpcCall>& call) {
-                 const auto status = rpc::decode_registration(bytes);
-                 call->finish({rpc::RpcCode::ok, ""});
-                 if (status) registered(status->registered, status->error);
-             },
-         .stream = {}});
-    registration_ = std::make_unique<rpc::RpcServer>(std::move(registration));
+    const auto told = [this](bool yes, const std::string& error) { registered(yes, error); };
+    registration_ = std::make_unique<rpc::RpcServer>(registration_methods(sockets_.service, told));
     return registration_->listen(sockets_.registration);
 }
 
@@ -182,12 +168,20 @@ Result<void> AgentProcess::start() {
                      .container = {.shares_folder = flow_->paths().shares,
                                    .library = {},
                                    .driver = {},
-                                   .legacy_variables = options_.legacy_variables}});
+                                   .legacy_variables = options_.legacy_variables,
+                                   .metadata = options_.device_metadata}});
     if (auto connected = connect(); !connected) return connected;
     if (auto opened = open_operator_port(); !opened) return opened;
+    auto alone = take_instance();
+    if (!alone) return tl::unexpected(alone.error());
+    check_node();
     look_at_devices();
     reconcile_files();
-    if (auto opened = open_sockets(); !opened) return opened;
+    if (!*alone) {
+        wait_for_instance();
+    } else if (auto opened = open_sockets(); !opened) {
+        return opened;
+    }
     base::log_event(Level::info, "started",
                     {{"version", base::version},
                      {"node", options_.node},
@@ -195,6 +189,59 @@ Result<void> AgentProcess::start() {
                      {"cluster", api_->described()},
                      {"socket", sockets_.service}});
     return {};
+}
+
+/// Whether this process is the only agent of its name: another one's sockets are left alone.
+Result<bool> AgentProcess::take_instance() {
+    const std::string name = options_.instance.empty() ? "only" : options_.instance;
+    auto lock = InstanceLock::try_hold(fmt::format("{}/{}", instances_folder_, name));
+    if (!lock) return tl::unexpected(lock.error());
+    if (!*lock) return false;
+    instance_lock_.emplace(*std::move(*lock));
+    return true;
+}
+
+void AgentProcess::wait_for_instance() {
+    constexpr std::string_view trouble =
+        "another agent runs on this node with the same instance name: stop one of them";
+    report_->set_instance_trouble(std::string(trouble));
+    base::log_event(Level::error, "instance", {{"reason", trouble}});
+    asio::post(strand_, [this] { ask_for_instance(); });
+}
+
+void AgentProcess::ask_for_instance() {
+    instance_timer_.expires_after(device_interval);
+    instance_timer_.async_wait([this](const error_code& error) {
+        if (error) return;
+        const auto alone = take_instance();
+        if (!alone || !*alone) return ask_for_instance();
+        report_->set_instance_trouble({});
+        if (const auto opened = open_sockets(); !opened)
+            base::log_event(Level::error, "instance", {{"reason", opened.error().message}});
+    });
+}
+
+/// Blocks. What is in the way of all shares takes the devices out of what is offered.
+void AgentProcess::check_node() {
+    const std::string before = checks_->refusal();
+    const auto known = checks_->remarks();
+    checks_->look();
+    for (const std::string& remark : checks_->remarks()) {
+        if (std::ranges::find(known, remark) == known.end())
+            base::log_event(Level::warn, "node_check", {{"reason", remark}});
+    }
+    const std::string now = checks_->refusal();
+    if (now == before) return;
+    base::log_event(now.empty() ? Level::info : Level::error, "container_runtime",
+                    {{"reason", now}});
+    courier_->tell({runtime_occurrence(now, options_.node)});
+    offer(flow_->view()->inventory);
+}
+
+void AgentProcess::offer(const Inventory& inventory) {
+    asio::post(strand_, [this, inventory = checks_->refusal().empty() ? inventory : Inventory()] {
+        publisher_->offer(inventory);
+    });
 }
 
 void AgentProcess::registered(bool yes, const std::string& error) {
@@ -215,7 +262,8 @@ void AgentProcess::publish() {
 
 void AgentProcess::look_at_devices() {
     auto inventory = devices_->look();
-    report_->set_device_trouble(devices_->trouble());
+    report_->set_devices(inventory.has_value(), devices_->trouble());
+    report_->set_xids(source_->xids());
     if (!devices_->trouble().empty())
         base::log_event(Level::warn, "devices", {{"reason", devices_->trouble()}});
     take(inventory.value_or(Inventory()));
@@ -239,7 +287,7 @@ void AgentProcess::take(const Inventory& inventory) {
         courier_->tell(device_occurrences(now->inventory, inventory, options_.node));
     }
     if (ruled) hold_to_limits();
-    asio::post(strand_, [this, inventory] { publisher_->offer(inventory); });
+    offer(inventory);
 }
 
 void AgentProcess::look_later() {
@@ -253,6 +301,7 @@ void AgentProcess::look_later() {
 
 void AgentProcess::tell_health() {
     health_.show(flow_->view()->inventory);
+    asio::post(pool_, [this] { self_health_.look(); });
     health_timer_.expires_after(health_interval);
     health_timer_.async_wait([this](const error_code& error) {
         if (!error) tell_health();
@@ -293,45 +342,12 @@ void AgentProcess::reconcile_later() {
     reconcile_timer_.expires_after(reconcile_interval);
     reconcile_timer_.async_wait([this](const error_code& error) {
         if (error) return;
-        asio::post(pool_, [this] { reconcile_files(); });
+        asio::post(pool_, [this] {
+            check_node();
+            reconcile_files();
+        });
         if (++rounds_ % claim_rounds == 0) reconcile_claims();
         reconcile_later();
-    });
-}
-
-void AgentProcess::ended(const ClaimWork& work) {
-    if (work.prepare) {
-        metrics_.count_prepare(work.done, work.took);
-    } else {
-        metrics_.count_unprepare(work.done, work.took);
-    }
-    const std::string_view verdict = work.done ? "done" : "refused";
-    const std::string reason = work.done ? "" : work.done.error().message;
-    base::log_event(
-        work.done ? Level::info : Level::warn, work.prepare ? "prepare" : "unprepare",
-        {{"uid", work.claim.uid},
-         {"namespace", work.claim.name_space},
-         {"claim", work.claim.name},
-         {"verdict", verdict},
-         {"shares", share_list(work.shares)},
-         {"reason", reason},
-         {"micros", std::chrono::duration_cast<std::chrono::microseconds>(work.took).count()}});
-    for (const std::string& warning : work.warnings)
-        base::log_event(Level::warn, "share_config",
-                        {{"uid", work.claim.uid}, {"reason", warning}});
-    report_claim(work);
-}
-
-/// What people find in the cluster of a claim's work. Nobody waits for it.
-void AgentProcess::report_claim(const ClaimWork& work) {
-    if (!work.prepare) return courier_->unprepared(work.claim.uid);
-    if (!work.done)
-        return courier_->tell(refusal_occurrences(work.claim, work.consumers, work.done.error()));
-    if (work.shares.empty()) return;
-    asio::post(pool_, [this, uid = work.claim.uid] {
-        auto record = flow_->record(uid);
-        if (record && *record && (**record).state == ClaimState::completed)
-            courier_->prepared(*std::move(*record));
     });
 }
 

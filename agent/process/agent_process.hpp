@@ -5,15 +5,19 @@
 #include "agent/device_source.hpp"
 #include "agent/files.hpp"
 #include "agent/prepare_flow.hpp"
+#include "agent/process/claim_report.hpp"
 #include "agent/process/cluster_api.hpp"
 #include "agent/process/courier.hpp"
 #include "agent/process/device_watch.hpp"
 #include "agent/process/dra_service.hpp"
 #include "agent/process/health_board.hpp"
+#include "agent/process/instance_lock.hpp"
+#include "agent/process/node_checks.hpp"
 #include "agent/process/node_folders.hpp"
 #include "agent/process/node_report.hpp"
 #include "agent/process/options.hpp"
 #include "agent/process/reconciler.hpp"
+#include "agent/process/self_health.hpp"
 #include "agent/process/slice_publisher.hpp"
 #include "agent/rpc/rpc_server.hpp"
 #include "base/clock.hpp"
@@ -29,6 +33,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +56,11 @@ private:
     base::Result<void> connect();
     base::Result<void> open_operator_port();
     base::Result<void> open_sockets();
+    base::Result<bool> take_instance();
+    void wait_for_instance();
+    void ask_for_instance();
+    void check_node();
+    void offer(const Inventory& inventory);
     void publish();
     void registered(bool yes, const std::string& error);
     void look_at_devices();
@@ -61,8 +71,6 @@ private:
     void hold_to_limits();
     void reconcile_claims();
     void tell_health();
-    void ended(const ClaimWork& work);
-    void report_claim(const ClaimWork& work);
     void wait_for_signal();
     void stop();
 
@@ -70,8 +78,11 @@ private:
     base::SystemClock clock_;
     DiskFiles files_;
     std::string plugin_folder_;
+    std::string instances_folder_;
     SocketPaths sockets_;
     std::unique_ptr<PrepareFlow> flow_;
+    std::unique_ptr<NodeChecks> checks_;
+    std::optional<InstanceLock> instance_lock_;
     std::unique_ptr<DeviceSource> source_;
     std::unique_ptr<DeviceWatch> devices_;
     HealthBoard health_;
@@ -81,13 +92,16 @@ private:
     boost::asio::strand<boost::asio::io_context::executor_type> strand_{io_.get_executor()};
     boost::asio::thread_pool pool_{4};
     boost::asio::thread_pool device_pool_{1};
+    SelfHealth self_health_;
     boost::asio::signal_set signals_{io_};
     boost::asio::steady_timer device_timer_{io_};
     boost::asio::steady_timer health_timer_{io_};
     boost::asio::steady_timer reconcile_timer_{io_};
+    boost::asio::steady_timer instance_timer_{io_};
     std::unique_ptr<ClusterApi> api_;
     std::unique_ptr<SlicePublisher> publisher_;
     std::unique_ptr<Courier> courier_;
+    std::unique_ptr<ClaimReport> claims_;
     std::unique_ptr<Reconciler> reconciler_;
     std::unique_ptr<rpc::RpcServer> service_;
     std::unique_ptr<rpc::RpcServer> registration_;

@@ -63,7 +63,12 @@ tl::unexpected<base::Error> given_up() {
 void prepare_on_disk(const DraParts& parts, const std::shared_ptr<PrepareBatch>& batch,
                      const ClaimName& claim, const ClaimLookup& lookup, Steady::time_point began) {
     Result<std::vector<PreparedShare>> result = given_up();
-    if (!batch->is_cancelled()) result = parts.flow.prepare(claim, lookup);
+    const std::string refusal = parts.refusal();
+    if (!refusal.empty()) {
+        result = base::fail(ErrorKind::unavailable, refusal);
+    } else if (!batch->is_cancelled()) {
+        result = parts.flow.prepare(claim, lookup);
+    }
     ClaimWork work{.claim = claim, .done = outcome(result), .took = Steady::now() - began};
     if (result) work.shares = *result;
     if (lookup.facts) {

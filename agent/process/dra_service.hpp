@@ -33,6 +33,8 @@ struct DraParts {
     ClusterApi& api;
     PrepareFlow& flow;
     std::function<void(const ClaimWork&)> ended;
+    /// Why nothing may be prepared at all; empty: nothing is in the way.
+    std::function<std::string()> refusal;
 };
 
 /// NodePrepareResources and NodeUnprepareResources of v1 and v1beta1. The parts outlive all calls.

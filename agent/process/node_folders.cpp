@@ -31,6 +31,10 @@ std::string plugin_folder(const std::string& kubelet_root) {
     return fmt::format("{}/plugins/{}", kubelet_root, driver_name);
 }
 
+std::string instances_folder(const std::string& kubelet_root) {
+    return plugin_folder(kubelet_root) + "/instances";
+}
+
 SocketPaths socket_paths(const std::string& kubelet_root, const std::string& instance) {
     const auto make = [&](std::string_view part) {
         const std::string dash = part.empty() ? "" : fmt::format("-{}", part);
@@ -48,12 +52,14 @@ SocketPaths socket_paths(const std::string& kubelet_root, const std::string& ins
 }
 
 Result<void> make_node_folders(const PathOptions& options, const FlowPaths& paths) {
-    const std::pair<std::string, mode_t> folders[] = {{options.kubelet_root + "/plugins", 0750},
-                                                      {plugin_folder(options.kubelet_root), 0711},
-                                                      {paths.claims, 0700},
-                                                      {paths.shares, 0711},
-                                                      {paths.libraries, 0711},
-                                                      {options.cdi, 0755}};
+    const std::pair<std::string, mode_t> folders[] = {
+        {options.kubelet_root + "/plugins", 0750},
+        {plugin_folder(options.kubelet_root), 0711},
+        {paths.claims, 0700},
+        {paths.shares, 0711},
+        {paths.libraries, 0711},
+        {instances_folder(options.kubelet_root), 0700},
+        {options.cdi, 0755}};
     for (const auto& [path, mode] : folders) {
         if (auto made = make_folder(path, mode); !made) return made;
     }

@@ -22,6 +22,9 @@ struct SocketPaths {
 /// The folder of everything that outlives an instance.
 [[nodiscard]] std::string plugin_folder(const std::string& kubelet_root);
 
+/// The folder with a lock for each agent that runs.
+[[nodiscard]] std::string instances_folder(const std::string& kubelet_root);
+
 /// Makes what is missing of them.
 [[nodiscard]] base::Result<void> make_node_folders(const PathOptions& options,
                                                    const FlowPaths& paths);

@@ -28,9 +28,20 @@ void NodeReport::set_registration(bool registered, const std::string& error) {
     registration_error_ = error;
 }
 
-void NodeReport::set_device_trouble(const std::string& trouble) {
+void NodeReport::set_devices(bool known, const std::string& trouble) {
     const std::lock_guard lock(mutex_);
+    devices_known_ = known;
     device_trouble_ = trouble;
+}
+
+void NodeReport::set_xids(XidCounts counts) {
+    const std::lock_guard lock(mutex_);
+    xids_ = std::move(counts);
+}
+
+void NodeReport::set_instance_trouble(const std::string& trouble) {
+    const std::lock_guard lock(mutex_);
+    instance_trouble_ = trouble;
 }
 
 void NodeReport::set_stopping() {
@@ -42,6 +53,10 @@ std::vector<std::string> NodeReport::not_ready() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> reasons;
     if (stopping_) reasons.emplace_back("stopping");
+    if (!instance_trouble_.empty()) reasons.push_back(instance_trouble_);
+    if (const std::string refusal = parts_.checks.refusal(); !refusal.empty())
+        reasons.push_back(refusal);
+    if (!devices_known_) reasons.push_back("devices are not known: " + device_trouble_);
     if (!registered_) reasons.push_back("not registered: " + registration_error_);
     if (!publish_.published) {
         reasons.push_back("not published" +
@@ -52,9 +67,9 @@ std::vector<std::string> NodeReport::not_ready() const {
 
 std::vector<std::string> NodeReport::remarks() const {
     const std::lock_guard lock(mutex_);
-    std::vector<std::string> remarks;
+    std::vector<std::string> remarks = parts_.checks.remarks();
     if (publish_.published && !publish_.trouble.empty()) remarks.push_back(publish_.trouble);
-    if (!device_trouble_.empty()) remarks.push_back(device_trouble_);
+    if (devices_known_ && !device_trouble_.empty()) remarks.push_back(device_trouble_);
     if (publish_.published && publish_.devices == 0) remarks.emplace_back("no device is offered");
     return remarks;
 }
@@ -96,11 +111,14 @@ http::HttpAnswer NodeReport::metrics() const {
                       .orphans = parts_.orphans(),
                       .claim_status = parts_.notices(NoticeKind::claim_status),
                       .events = parts_.notices(NoticeKind::event)};
+    facts.cdi = parts_.checks.cdi();
+    facts.instances = parts_.checks.instances();
     facts.prepared_claims = std::ranges::count_if(stored->records, [](const ClaimRecord& record) {
         return record.state == ClaimState::completed;
     });
     {
         const std::lock_guard lock(mutex_);
+        facts.xids = xids_;
         facts.slice_generation = publish_.generation;
         facts.published = publish_.published;
         facts.registered = registered_;

@@ -1,9 +1,11 @@
 #pragma once
 // What the operator port tells of a node.
 
+#include "agent/device_source.hpp"
 #include "agent/metrics.hpp"
 #include "agent/node_status.hpp"
 #include "agent/prepare_flow.hpp"
+#include "agent/process/node_checks.hpp"
 #include "agent/process/slice_publisher.hpp"
 #include "http/answer.hpp"
 
@@ -19,6 +21,7 @@ namespace drawbridge::agent {
 struct ReportParts {
     PrepareFlow& flow;
     AgentMetrics& metrics;
+    const NodeChecks& checks;
     std::string pod_resources;  ///< socket of the kubelet's PodResources
     std::function<std::uint64_t()> orphans;
     std::function<NoticeCounts(NoticeKind)> notices;
@@ -32,8 +35,11 @@ public:
     void set_publish(const PublishState& state);
     /// What the kubelet made of the last registration; `error` is empty where it took us.
     void set_registration(bool registered, const std::string& error);
-    /// What is wrong with devices or settings; empty: nothing.
-    void set_device_trouble(const std::string& trouble);
+    /// Whether the devices of the node are known, and what is wrong with them or with settings.
+    void set_devices(bool known, const std::string& trouble);
+    void set_xids(XidCounts counts);
+    /// Another agent has this one's name; empty: none.
+    void set_instance_trouble(const std::string& trouble);
     void set_stopping();
 
     /// Answers `/readyz`, `/metrics`, `/status` and what every operator port has.
@@ -53,7 +59,10 @@ private:
     PublishState publish_;
     bool registered_ = false;
     std::string registration_error_ = "the kubelet has not asked for it yet";
+    bool devices_known_ = false;
     std::string device_trouble_;
+    std::string instance_trouble_;
+    XidCounts xids_;
     bool stopping_ = false;
 };
 

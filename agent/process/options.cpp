@@ -29,6 +29,12 @@ void add_paths(CLI::App& app, PathOptions& paths) {
         ->check(folder_check);
     app.add_option("--cdi", paths.cdi, "folder for CDI files (default /var/run/cdi)")
         ->check(folder_check);
+    app.add_option("--runtime-socket", paths.runtime,
+                   "the container runtime's socket, which is asked whether CDI is on (default "
+                   "/run/containerd/containerd.sock); empty: it is not asked");
+    app.add_option("--static-cdi", paths.static_cdi,
+                   "folder of CDI files that others write (default /etc/cdi)")
+        ->check(folder_check);
     app.add_option("--boot-id-file", paths.boot_id, "what tells one boot from the next")
         ->check(folder_check);
     app.add_option("--library", paths.library,
@@ -84,6 +90,8 @@ std::variant<AgentOptions, ExitNow> parse_options(int count, char** arguments) {
                    "write {\"operator\":N} there once the port listens");
     app.add_flag("--legacy-variables", options.legacy_variables,
                  "give containers HAMi's environment variables too");
+    app.add_flag("--device-metadata", options.device_metadata,
+                 "give containers the attributes of their devices as files (KEP-5304)");
     add_paths(app, options.paths);
     add_source(app, options.source);
     add_log(app, options.log_level);

@@ -15,6 +15,8 @@ struct PathOptions {
     std::string kubelet_root = "/var/lib/kubelet";
     std::string cdi = "/var/run/cdi";
     std::string boot_id = "/proc/sys/kernel/random/boot_id";
+    std::string runtime = "/run/containerd/containerd.sock";  ///< socket of the container runtime
+    std::string static_cdi = "/etc/cdi";  ///< CDI files that are not made anew at each boot
     std::string library;  ///< build of the preload library for containers; empty: none
 };
 
@@ -36,6 +38,7 @@ struct AgentOptions {
     PathOptions paths;
     SourceOptions source;
     bool legacy_variables = false;
+    bool device_metadata = false;
     base::Level log_level = base::Level::info;
     /// For tests, which stop there; no argument sets it: called before each step of a claim.
     std::function<void(std::string_view)> step = {};

@@ -43,7 +43,10 @@ bool is_used(const std::string& uid, const std::set<std::string>& used) {
 }  // namespace
 
 std::optional<ClaimRecord> record_from(const ClaimFacts& facts, const NodeView& view) {
-    ClaimRecord record{.claim = facts.claim, .pods = pods_of(facts), .boot_id = view.boot_id};
+    ClaimRecord record{.claim = facts.claim,
+                       .pod_claim = facts.pod_claim,
+                       .pods = pods_of(facts),
+                       .boot_id = view.boot_id};
     // Against no other claims: the allocation stands, whatever the sums say of it now.
     ClaimFacts reserved = facts;
     if (reserved.consumers.empty()) reserved.consumers.push_back({});

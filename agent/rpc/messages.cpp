@@ -130,10 +130,39 @@ std::string encode_health(std::string_view pool, const Inventory& inventory,
     return response.SerializeAsString();
 }
 
-std::string encode_serving(bool serving) {
+std::string encode_serving(Serving serving) {
     wire::ServingStatus status;
-    status.set_status(serving ? wire::ServingStatus::SERVING : wire::ServingStatus::NOT_SERVING);
+    switch (serving) {
+        case Serving::serving:
+            status.set_status(wire::ServingStatus::SERVING);
+            break;
+        case Serving::not_serving:
+            status.set_status(wire::ServingStatus::NOT_SERVING);
+            break;
+        case Serving::service_unknown:
+            status.set_status(wire::ServingStatus::SERVICE_UNKNOWN);
+            break;
+    }
     return status.SerializeAsString();
+}
+
+Result<std::string> decode_health_service(const std::string& bytes) {
+    wire::ServingRequest request;
+    if (!request.ParseFromString(bytes)) return unreadable("the request");
+    return request.service();
+}
+
+std::string encode_runtime_status_request() {
+    wire::RuntimeStatusRequest request;
+    request.set_verbose(true);
+    return request.SerializeAsString();
+}
+
+Result<std::string> decode_runtime_config(const std::string& bytes) {
+    wire::RuntimeStatus status;
+    if (!status.ParseFromString(bytes)) return unreadable("the status of the container runtime");
+    const auto found = status.info().find("config");
+    return found == status.info().end() ? std::string() : found->second;
 }
 
 Result<std::vector<ContainerShare>> decode_pod_resources(const std::string& bytes) {

@@ -41,8 +41,16 @@ using UnprepareResults = std::map<std::string, base::Result<void>>;
 [[nodiscard]] std::string encode_health(std::string_view pool, const Inventory& inventory,
                                         std::int64_t unix_seconds);
 
-/// `grpc.health.v1`: serving or not.
-[[nodiscard]] std::string encode_serving(bool serving);
+/// `grpc.health.v1`: what a service does.
+enum class Serving { serving, not_serving, service_unknown };
+[[nodiscard]] std::string encode_serving(Serving serving);
+/// The service that a request of `grpc.health.v1` asks for.
+[[nodiscard]] base::Result<std::string> decode_health_service(const std::string& bytes);
+
+/// `runtime.v1`, Status: asks a container runtime for all that it tells of itself.
+[[nodiscard]] std::string encode_runtime_status_request();
+/// Its configuration as JSON, as its answer has it; empty where it shows none.
+[[nodiscard]] base::Result<std::string> decode_runtime_config(const std::string& bytes);
 
 /// A share that a container has, as the kubelet's PodResources tells.
 struct ContainerShare {

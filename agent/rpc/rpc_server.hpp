@@ -13,7 +13,7 @@
 namespace drawbridge::agent::rpc {
 
 /// gRPC status codes that we answer with.
-enum class RpcCode { ok = 0, invalid_argument = 3, unavailable = 14 };
+enum class RpcCode { ok = 0, invalid_argument = 3, not_found = 5, unavailable = 14 };
 
 /// The one answer to a call that has one.
 struct RpcAnswer {

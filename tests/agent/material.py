@@ -49,7 +49,8 @@ class Agent:
         self.kubeconfig = folder / "kubeconfig"
         self._write_kubeconfig()
         self.kubelet = Kubelet(self.root)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None  # the one that was started last
+        self.processes: list[subprocess.Popen[bytes]] = []
         self.log: list[dict[str, Any]] = []
         self._more = threading.Condition()
 
@@ -69,18 +70,25 @@ class Agent:
     def boot(self, number: int) -> None:
         self.boot_id_file.write_text(f"00000000-0000-4000-8000-{number:012x}\n")
 
-    def start(self, *arguments: str, register: bool = True, **environment: str) -> Agent:
+    def start(self, *arguments: str, register: bool = True, devices: bool = True, **environment: str) -> Agent:
+        """`devices`: those of the file, else those of NVML."""
         self.process = subprocess.Popen(
             [str(AGENT), "--node", self.cluster.node, "--kubeconfig", str(self.kubeconfig),
-             "--kubelet-root", str(self.root), "--cdi", str(self.cdi), "--devices", str(self.devices_file),
-             "--boot-id-file", str(self.boot_id_file), "--operator-listen", "127.0.0.1:0", *arguments],
+             "--kubelet-root", str(self.root), "--cdi", str(self.cdi), *(["--devices", str(self.devices_file)] if devices else []),
+             "--boot-id-file", str(self.boot_id_file), "--operator-listen", "127.0.0.1:0", *self._apart(arguments), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | environment)  # fmt: skip
+        self.processes.append(self.process)
         threading.Thread(target=self._read_log, args=(self.process,), daemon=True).start()
         self.wait_log("started")
         if register:
             self.kubelet.close()
             self.kubelet.register()
         return self
+
+    def _apart(self, arguments: tuple[str, ...]) -> list[str]:
+        """Keeps the agent from what this machine itself has."""
+        places = {"--runtime-socket": "no-runtime.sock", "--static-cdi": "no-cdi"}
+        return [word for option, name in places.items() if option not in arguments for word in (option, str(self.folder / name))]
 
     def _read_log(self, process: subprocess.Popen[bytes]) -> None:
         for line in process.stderr or ():
@@ -114,8 +122,9 @@ class Agent:
 
     def close(self) -> None:
         self.kubelet.close()
-        if self.process and self.process.poll() is None:
-            self.kill()
+        for process in self.processes:
+            process.kill()
+            process.wait()
 
     # ------------------------------------------------------------------ what lies on disk
 

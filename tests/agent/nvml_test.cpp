@@ -5,7 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 using namespace drawbridge::agent;
@@ -32,6 +34,34 @@ public:
 private:
     fs::path path_;
 };
+
+// The stand-in reads it when it is first asked.
+const bool two_cards = ::setenv("DRAWBRIDGE_STANDIN_DEVICES", "2", 1) == 0;
+
+/// What happens to the cards of the stand-in (tests/preload/standin/nvml_script.hpp).
+class Script {
+public:
+    explicit Script(const Root& root) : path_(root.path() / "script") {
+        ::setenv("DRAWBRIDGE_STANDIN_NVML", path_.c_str(), 1);
+    }
+    ~Script() { ::unsetenv("DRAWBRIDGE_STANDIN_NVML"); }
+    Script(const Script&) = delete;
+    Script& operator=(const Script&) = delete;
+    void set(const std::string& text) const { std::ofstream(path_) << text; }
+
+private:
+    fs::path path_;
+};
+
+std::vector<Device> look(DeviceSource& source, int times = 1) {
+    std::vector<Device> devices;
+    for (int i = 0; i < times; ++i) {
+        auto read = source.read();
+        REQUIRE_MESSAGE(read, (read ? "" : read.error().message));
+        devices = *std::move(read);
+    }
+    return devices;
+}
 
 std::vector<std::string> keys(const std::vector<Fault>& faults) {
     std::vector<std::string> all;
@@ -118,4 +148,152 @@ TEST_CASE("a GPU that reports nothing is said to be unmonitored, which keeps nob
     const auto faults = tracker.look("a", {.monitored = false});
     REQUIRE(keys(faults) == std::vector<std::string>{"unmonitored"});
     CHECK(faults[0].effect == TaintEffect::none);
+}
+
+// ------------------------------------------------------------------- NVML and what happens to it
+
+TEST_CASE("what NVML tells of a card is published as it is") {
+    REQUIRE(two_cards);
+    const Root root;
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto devices = look(*source);
+    REQUIRE(devices.size() == 2);
+    CHECK(devices[1].product_name == "NVIDIA H200");
+    CHECK(devices[1].architecture == "Hopper");
+    CHECK(devices[1].place.pci_bus_id == "0000:11:00.0");
+    CHECK(devices[1].versions.driver == "580.159");
+    CHECK(devices[1].versions.cuda_driver == "13.0");
+    CHECK(devices[1].versions.compute_capability == "9.0");
+    CHECK(devices[1].device_nodes == std::vector<std::string>{"/dev/nvidia1"});
+    CHECK(devices[0].faults.empty());
+}
+
+TEST_CASE("an XID taints the card that it is of, until the card has proved itself") {
+    const Root root;
+    const Script script(root);
+    script.set("xid 0 62\n");  // before anybody listened: nobody is told
+    const auto source = make_nvml_source({.seen = root.path()});
+    CHECK(look(*source)[0].faults.empty());
+    script.set("xid 0 62\nxid 1 48\n");
+    const auto hit = look(*source);
+    CHECK(hit[0].faults.empty());
+    REQUIRE(keys(hit[1].faults) == std::vector<std::string>{"xid"});
+    CHECK(hit[1].faults[0].value == "48");
+    CHECK(hit[1].faults[0].effect == TaintEffect::no_schedule);
+    CHECK_FALSE(look(*source, FaultTracker::proof - 1)[1].faults.empty());
+    CHECK(look(*source)[1].faults.empty());
+    CHECK(source->xids() == XidCounts{{{hit[1].uuid, 48}, 1}});
+}
+
+TEST_CASE("errors of applications are counted and taint nothing") {
+    const Root root;
+    const Script script(root);
+    const auto source = make_nvml_source({.seen = root.path()});
+    const std::string uuid = look(*source)[0].uuid;
+    script.set("xid 0 13\nxid 0 31\nxid 0 31\nxid 0 43\nxid 0 45\nxid 0 68\nxid 0 109\n");
+    CHECK(look(*source)[0].faults.empty());
+    CHECK(source->xids().at({uuid, 31}) == 2);
+    CHECK(source->xids().size() == 6);
+}
+
+TEST_CASE("a lost card is named, the other serves on, and it comes back by itself") {
+    const Root root;
+    const Script script(root);
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto before = look(*source);
+    script.set("lost 0\n");
+    const auto lost = look(*source);
+    REQUIRE(lost.size() == 2);
+    CHECK(lost[0].uuid == before[0].uuid);
+    CHECK(is_lost(lost[0]));
+    CHECK(lost[0].faults[0].effect == TaintEffect::no_execute);
+    CHECK(lost[1] == before[1]);
+    script.set("");
+    CHECK(is_lost(look(*source, FaultTracker::proof - 1)[0]));
+    CHECK(look(*source) == before);
+}
+
+TEST_CASE("rows that wait for a remap ask for a reset") {
+    const Root root;
+    const Script script(root);
+    script.set("remap 1\n");
+    const auto source = make_nvml_source({.seen = root.path()});
+    CHECK(keys(look(*source)[1].faults) == std::vector<std::string>{"reset-required"});
+    script.set("");
+    CHECK(look(*source, FaultTracker::proof)[1].faults.empty());
+}
+
+TEST_CASE("a card that reports no errors is offered, and said to be unmonitored") {
+    const Root root;
+    const Script script(root);
+    script.set("deaf 0\n");
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto devices = look(*source);
+    REQUIRE(keys(devices[0].faults) == std::vector<std::string>{"unmonitored"});
+    CHECK(devices[0].faults[0].effect == TaintEffect::none);
+    CHECK(devices[1].faults.empty());
+}
+
+TEST_CASE("MIG instances stand in the place of their card") {
+    const Root root;
+    const Script script(root);
+    script.set("mig 0\ninstance 0 1 0 18000 MIG-a\ninstance 0 5 0 9000 MIG-b\n");
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto devices = look(*source);
+    REQUIRE(devices.size() == 3);
+    CHECK(devices[0].uuid == "MIG-a");
+    CHECK(devices[0].type == DeviceType::mig);
+    CHECK(devices[0].memory_bytes == std::int64_t{18000} << 20);
+    CHECK(devices[0].product_name == "NVIDIA H200 MIG");
+    REQUIRE(devices[1].mig);
+    CHECK(devices[1].mig->gpu_instance == 5);
+    CHECK(devices[1].mig->parent_uuid.starts_with("GPU-"));
+    CHECK(devices[0].device_nodes.front() == "/dev/nvidia0");
+    CHECK(devices[2].type == DeviceType::gpu);
+    // An error of the card is one of all its instances.
+    script.set("mig 0\ninstance 0 1 0 18000 MIG-a\ninstance 0 5 0 9000 MIG-b\nxid 0 62\n");
+    const auto hit = look(*source);
+    CHECK(keys(hit[0].faults) == std::vector<std::string>{"xid"});
+    CHECK(keys(hit[1].faults) == std::vector<std::string>{"xid"});
+    CHECK(hit[2].faults.empty());
+}
+
+TEST_CASE("instances of a lost card are lost, and the card is not offered in their place") {
+    const Root root;
+    const Script script(root);
+    const std::string mig = "mig 0\ninstance 0 1 0 18000 MIG-a\n";
+    script.set(mig);
+    const auto source = make_nvml_source({.seen = root.path()});
+    REQUIRE(look(*source).size() == 2);
+    script.set(mig + "lost 0\n");
+    const auto lost = look(*source);
+    REQUIRE(lost.size() == 2);
+    CHECK(lost[0].uuid == "MIG-a");
+    CHECK(is_lost(lost[0]));
+}
+
+TEST_CASE("a card in MIG mode without instances is not offered") {
+    const Root root;
+    const Script script(root);
+    script.set("mig 0\n");
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto devices = look(*source);
+    REQUIRE(devices.size() == 1);
+    CHECK(devices[0].place.index == 1);
+    script.set("mig 0\ninstance 0 1 0 18000 MIG-a\n");
+    CHECK(look(*source).size() == 2);
+}
+
+TEST_CASE("a driver that is unloaded and loaded again is found again, and listened to") {
+    const Root root;
+    const Script script(root);
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto before = look(*source);
+    script.set("down\n");
+    CHECK_FALSE(source->read());
+    CHECK(source->read().error().message.find("code 9") != std::string::npos);
+    script.set("");
+    CHECK(look(*source) == before);
+    script.set("xid 0 62\n");
+    CHECK(keys(look(*source)[0].faults) == std::vector<std::string>{"xid"});
 }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from bed import keys
 from bed.api import Api
-from bed.cluster import Cluster
+from bed.cluster import Cluster, Failed
 from bed.images import BUSYBOX_IMAGE, PAUSE_IMAGE
 from bed.node import Node as BedNode
 from bed.place import API_ADDRESS, API_PORT
@@ -39,6 +39,7 @@ class Node:
         self.boot_id_file = self.bed.root / "boot_id"
         self.kubeconfig = self.bed.root / "agent.kubeconfig"
         self.environment: dict[str, str] = {}
+        self.port_file = self.bed.root / "agent.ports"
 
     # ------------------------------------------------------------------ the agent
 
@@ -127,6 +128,27 @@ class Node:
         for task in self.cluster.inside(*ctr, "tasks", "list", "--quiet").split():
             self.cluster.inside(*ctr, "tasks", "kill", "--signal", "9", task)
 
+    def set_cdi(self, on: bool) -> None:
+        """Turns CDI of containerd on or off, and starts it anew."""
+        file = self.bed.root / "containerd.toml"
+        text = file.read_text()
+        file.write_text(text.replace(f"enable_cdi = {str(not on).lower()}", f"enable_cdi = {str(on).lower()}"))
+        self.cluster.space.kill("containerd-1")
+        self.cluster.start(_containerd(self), self.cluster.release())
+        wait_for(self._runtime_answers, "containerd to answer")
+
+    def _runtime_answers(self) -> bool:
+        ctr = str(self.cluster.release().containerd / "ctr")
+        try:
+            return "Server" in self.cluster.inside(ctr, "--address", str(self.bed.containerd_socket), "version")
+        except Failed:
+            return False
+
+    def readiness(self) -> str:
+        """What the operator port says, asked from where it listens."""
+        port = json.loads(self.port_file.read_text())["operator"]
+        return self.cluster.inside("curl", "-s", f"http://127.0.0.1:{port}/readyz")
+
     def log(self) -> list[Json]:
         lines = self.cluster.space.log("agent").splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
@@ -150,6 +172,12 @@ class Node:
 
     def cdi_files(self) -> list[str]:
         return sorted(path.name for path in self.bed.cdi.iterdir())
+
+
+def _containerd(node: Node):
+    from bed import node as nodes
+
+    return nodes.containerd(node.bed, node.cluster.release())
 
 
 def _kubelet(node: Node):
@@ -208,7 +236,7 @@ class Pods:
 
     def start(self, name: str, containers: dict[str, list[str]], claims: dict[str, Json], image: str = "", **spec: Any) -> None:
         """A pod: claims by container, and where each claim comes from. An image of a test's own has its own command."""
-        runs = {"image": image} if image else {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", SHOW]}
+        runs = {"image": image} if image else {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", show]}
 
         def made(container: str, entries: list[str]) -> Json:
             return {"name": container, "imagePullPolicy": "Never", **runs,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from bed.proxy import Proxy
 from bed.space import wait_for
-from material import GIB, device_name, gpu
+from material import DRIVER, GIB, device_name, gpu
 from node import Node, Pods, share
 
 MIB = 1 << 20
@@ -239,3 +240,40 @@ def test_a_claim_that_the_kubelet_forgot_is_ended_by_the_agent(node: Node, pods:
     node.start()
     node.restart_kubelet()
     wait_for(lambda: name not in node.shares(), "the share to go")
+
+
+def test_16_with_cdi_off_no_gpu_is_offered_and_people_are_told(node: Node, pods: Pods) -> None:
+    node.set_cdi(False)
+    try:
+        node.kill()
+        node.start()
+        wait_for(lambda: node.published() == 0, "the devices to be withdrawn")
+        assert "enable_cdi" in node.readiness()
+        described = node.cluster.kubectl("describe", "node", node.name).stdout
+        wait_for(lambda: "CdiOff" in node.cluster.kubectl("describe", "node", node.name).stdout, f"the event: {described}")
+        pods.simple("one", pods.template("t", share("2Gi")))
+        wait_for(lambda: pods.is_pending("one"), "the pod to wait")
+    finally:
+        node.set_cdi(True)
+        node.kill()
+        node.start()
+    pods.running("one")
+    assert pods.limits("one") == [(2 * GIB, 1000)]
+
+
+def test_metadata_of_devices_is_where_programs_look_for_it(node: Node, pods: Pods) -> None:
+    node.kill()
+    node.start("agent", "--device-metadata")
+    wait_for(lambda: node.published() == 2, "the devices")
+    show = "for f in $(find /var/run/kubernetes.io -name '*.json'); do echo $f; cat $f; done; echo READY; exec sleep 100000"
+    pods.claim("own", share("3Gi"))
+    pods.start("one", {"main": ["gpu", "own"]}, {"gpu": {"resourceClaimTemplateName": pods.template("t", share("2Gi"))},
+                                                 "own": {"resourceClaimName": "own"}}, show=show)  # fmt: skip
+    pods.running("one")
+    log = pods.log("one")
+    base = "/var/run/kubernetes.io/dra-device-attributes"
+    for place, memory in (("resourceclaimtemplates/gpu", "2Gi"), ("resourceclaims/own", "3Gi")):
+        newest = json.loads(log.split(f"{base}/{place}/gpu-0/{DRIVER}-metadata.json\n")[1].splitlines()[0])
+        [device] = newest["requests"][0]["devices"]
+        assert device["attributes"]["shareMemory"] == {"string": memory} and device["driver"] == DRIVER
+    node.kill()

@@ -1,6 +1,7 @@
 // NVML of the stand-in: memory and processes of the cards, pids as the callers' namespace sees
 // them.
 #include "tests/preload/standin/count.hpp"
+#include "tests/preload/standin/nvml_script.hpp"
 #include "tests/preload/standin/world.hpp"
 
 #include <atomic>
@@ -12,13 +13,6 @@ using namespace standin;
 
 namespace {
 
-int device_of(const void* handle) {
-    return static_cast<int>(reinterpret_cast<std::uintptr_t>(handle) - 0x1000);
-}
-bool known(const void* handle) {
-    return device_of(handle) >= 0 && device_of(handle) < static_cast<int>(world().devices);
-}
-
 struct Memory {
     std::uint64_t total, free, used;
 };
@@ -29,11 +23,12 @@ struct MemoryV2 {
 
 template <class Info>
 int list(const void* handle, std::uint32_t* count, Info* infos) {
-    if (!known(handle) || count == nullptr) return 2;
+    if (const int failure = failure_of(handle)) return failure;
+    if (count == nullptr) return invalid_argument;
     const std::uint32_t room = *count;
     *count = 0;
     for (const Holder& one : world().holders) {
-        const std::uint64_t bytes = one.blocks[device_of(handle)] + one.overhead[device_of(handle)];
+        const std::uint64_t bytes = one.blocks[card_of(handle)] + one.overhead[card_of(handle)];
         if (one.taken != 1 || bytes == 0) continue;
         if (infos != nullptr && *count < room) {
             std::memset(&infos[*count], 0xff, sizeof(Info));
@@ -61,7 +56,7 @@ extern "C" {
 
 int nvmlInit_v2() {
     COUNT_CALL("nvmlInit_v2");
-    return 0;
+    return nvml_script().down ? driver_not_loaded : 0;
 }
 
 int nvmlInit() {
@@ -78,22 +73,25 @@ int nvmlShutdown() {
 
 int nvmlDeviceGetCount_v2(unsigned* count) {
     COUNT_CALL("nvmlDeviceGetCount_v2");
+    if (nvml_script().down) return uninitialized;
     *count = world().devices;
     return 0;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
     COUNT_CALL("nvmlDeviceGetHandleByIndex_v2");
-    if (index >= world().devices) return 2;
-    *device = reinterpret_cast<void*>(0x1000 + static_cast<std::uintptr_t>(index));
-    return 0;
+    *device = reinterpret_cast<void*>(first_card + static_cast<std::uintptr_t>(index));
+    return failure_of(*device);
 }
 
 int nvmlDeviceGetUUID(void* device, char* text, unsigned length) {
     COUNT_CALL("nvmlDeviceGetUUID");
-    if (!known(device)) return 2;
+    if (const int failure = failure_of(device)) return failure;
+    if (const Instance mig = instance_of(device); mig.card >= 0)
+        return std::snprintf(text, length, "%s", mig.uuid.c_str()) < static_cast<int>(length) ? 0
+                                                                                              : 7;
     unsigned char uuid[16];
-    uuid_of(device_of(device), uuid);
+    uuid_of(card_of(device), uuid);
     int at = std::snprintf(text, length, "GPU-");
     for (int i = 0; i < 16; ++i)
         at += std::snprintf(text + at, length - static_cast<unsigned>(at),
@@ -103,18 +101,22 @@ int nvmlDeviceGetUUID(void* device, char* text, unsigned length) {
 
 int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
     COUNT_CALL("nvmlDeviceGetMemoryInfo");
-    if (!known(device)) return 2;
-    const std::uint64_t used = used_on(device_of(device)) + reserved_bytes;
-    const std::uint64_t total = world().bytes[device_of(device)] + reserved_bytes;
+    if (const int failure = failure_of(device)) return failure;
+    if (const Instance mig = instance_of(device); mig.card >= 0) {
+        *memory = {mig.bytes, mig.bytes, 0};
+        return 0;
+    }
+    const std::uint64_t used = used_on(card_of(device)) + reserved_bytes;
+    const std::uint64_t total = world().bytes[card_of(device)] + reserved_bytes;
     *memory = {total, total - used, used};
     return 0;
 }
 
 int nvmlDeviceGetMemoryInfo_v2(void* device, MemoryV2* memory) {
     COUNT_CALL("nvmlDeviceGetMemoryInfo_v2");
-    if (!known(device)) return 2;
-    const std::uint64_t used = used_on(device_of(device));
-    const std::uint64_t total = world().bytes[device_of(device)] + reserved_bytes;
+    if (const int failure = failure_of(device)) return failure;
+    const std::uint64_t used = used_on(card_of(device));
+    const std::uint64_t total = world().bytes[card_of(device)] + reserved_bytes;
     *memory = {memory->version, total, reserved_bytes, total - reserved_bytes - used, used};
     return 0;
 }
@@ -136,14 +138,14 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, V2* i
 
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void* device, unsigned* count, V2*) {
     COUNT_CALL("nvmlDeviceGetGraphicsRunningProcesses_v3");
-    if (!known(device)) return 2;
+    if (const int failure = failure_of(device)) return failure;
     *count = 0;
     return 0;
 }
 
 int nvmlDeviceGetUtilizationRates(void* device, std::uint32_t* rates) {
     COUNT_CALL("nvmlDeviceGetUtilizationRates");
-    if (!known(device)) return 2;
+    if (const int failure = failure_of(device)) return failure;
     rates[0] = 100;
     rates[1] = 50;
     return 0;
@@ -151,6 +153,6 @@ int nvmlDeviceGetUtilizationRates(void* device, std::uint32_t* rates) {
 
 int nvmlDeviceSetComputeMode(void* device, unsigned) {
     COUNT_CALL("nvmlDeviceSetComputeMode");
-    return known(device) ? 0 : 2;
+    return failure_of(device);
 }
 }

@@ -1,0 +1,64 @@
+#include "agent/process/claim_report.hpp"
+
+#include "base/log.hpp"
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace drawbridge::agent {
+namespace {
+
+using base::Level;
+
+std::string share_list(const std::vector<PreparedShare>& shares) {
+    std::vector<std::string> parts;
+    for (const PreparedShare& share : shares)
+        parts.push_back(fmt::format("{}={}", share.request, share.device));
+    return fmt::format("{}", fmt::join(parts, " "));
+}
+
+}  // namespace
+
+void ClaimReport::ended(const ClaimWork& work) {
+    if (work.prepare) {
+        parts_.metrics.count_prepare(work.done, work.took);
+    } else {
+        parts_.metrics.count_unprepare(work.done, work.took);
+    }
+    const std::string_view verdict = work.done ? "done" : "refused";
+    const std::string reason = work.done ? "" : work.done.error().message;
+    base::log_event(
+        work.done ? Level::info : Level::warn, work.prepare ? "prepare" : "unprepare",
+        {{"uid", work.claim.uid},
+         {"namespace", work.claim.name_space},
+         {"claim", work.claim.name},
+         {"verdict", verdict},
+         {"shares", share_list(work.shares)},
+         {"reason", reason},
+         {"micros", std::chrono::duration_cast<std::chrono::microseconds>(work.took).count()}});
+    for (const std::string& warning : work.warnings)
+        base::log_event(Level::warn, "share_config",
+                        {{"uid", work.claim.uid}, {"reason", warning}});
+    show(work);
+}
+
+/// What people find of it in the cluster. Nobody waits for it.
+void ClaimReport::show(const ClaimWork& work) {
+    if (!work.prepare) return parts_.courier.unprepared(work.claim.uid);
+    if (!work.done) {
+        return parts_.courier.tell(
+            refusal_occurrences(work.claim, work.consumers, work.done.error()));
+    }
+    if (work.shares.empty()) return;
+    boost::asio::post(parts_.pool, [parts = parts_, uid = work.claim.uid] {
+        auto record = parts.flow.record(uid);
+        if (record && *record && (**record).state == ClaimState::completed)
+            parts.courier.prepared(*std::move(*record));
+    });
+}
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,36 @@
+#pragma once
+// One agent an instance name: a second one by mistake would take the first one's sockets away.
+
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace drawbridge::agent {
+
+/// A lock on a file, for as long as this lives; the kernel lets go of it when the process ends.
+class InstanceLock {
+public:
+    /// Tries once; nothing where another process has it. The file is made where it is missing.
+    [[nodiscard]] static base::Result<std::optional<InstanceLock>> try_hold(std::string path);
+
+    InstanceLock(InstanceLock&& other) noexcept;
+    InstanceLock& operator=(InstanceLock&&) = delete;
+    InstanceLock(const InstanceLock&) = delete;
+    InstanceLock& operator=(const InstanceLock&) = delete;
+    /// Removes the file.
+    ~InstanceLock();
+
+private:
+    InstanceLock(std::string path, int file) : path_(std::move(path)), file_(file) {}
+
+    std::string path_;
+    int file_;
+};
+
+/// Locks in a folder that some process holds. Files that nobody holds are removed.
+[[nodiscard]] std::int64_t count_instances(const std::string& folder);
+
+}  // namespace drawbridge::agent

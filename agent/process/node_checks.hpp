@@ -1,0 +1,50 @@
+#pragma once
+// Looks at what of the node keeps containers from getting what they were given (node-agent.md 9.4,
+// 13): the container runtime's CDI, foreign CDI files, other agents.
+
+#include "agent/files.hpp"
+#include "agent/runtime_facts.hpp"
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace drawbridge::agent {
+
+struct NodeCheckParts {
+    Files& files;
+    std::string runtime_socket;            ///< the container runtime's; empty: it is not asked
+    std::string cdi;                       ///< where the agent writes CDI files
+    std::vector<std::string> cdi_folders;  ///< where runtimes read them
+    std::string instances;                 ///< folder with a lock for each agent that runs
+};
+
+/// Any thread.
+class NodeChecks {
+public:
+    explicit NodeChecks(NodeCheckParts parts) : parts_(std::move(parts)) {}
+
+    /// Looks at everything. Blocks, for two seconds at most where the runtime does not answer.
+    void look();
+
+    /// Why no share may be given out; empty: nothing is in the way.
+    [[nodiscard]] std::string refusal() const;
+    /// What somebody should know.
+    [[nodiscard]] std::vector<std::string> remarks() const;
+    [[nodiscard]] CdiState cdi() const;
+    /// Agents that run on this node, this one among them.
+    [[nodiscard]] std::int64_t instances() const;
+
+private:
+    [[nodiscard]] RuntimeFacts ask_runtime(std::vector<std::string>& remarks) const;
+    [[nodiscard]] std::vector<CdiFile> read_cdi_files() const;
+
+    NodeCheckParts parts_;
+    mutable std::mutex mutex_;
+    RuntimeFacts runtime_;
+    std::vector<std::string> remarks_;
+    std::int64_t instances_ = 0;
+};
+
+}  // namespace drawbridge::agent
