@@ -3,11 +3,17 @@
 #include "base/atomic_file.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
+#include "certs/pem.hpp"
 #include "kube/manifest.hpp"
 #include "translate/cluster_facts.hpp"
 #include "translate/match_conditions.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace drawbridge::cli {
@@ -37,16 +43,23 @@ void write_client(JsonWriter& json, const WebhookOptions& options, std::string_v
     json.end_object().end_object();
 }
 
-/// Namespaces that must start without us, and those whose mode is not to translate (design.md
-/// decisions 8 and 11).
-void write_namespaces(JsonWriter& json, const WebhookOptions& options) {
+/// Namespaces that must start without us, those whose mode is not to translate, and those that
+/// opted out (design.md decisions 8 and 11): their labels never reach the webhook.
+void write_namespaces(JsonWriter& json, const WebhookOptions& options,
+                      const translate::Settings& settings) {
+    std::map<std::string_view, std::vector<std::string_view>> left_alone = {
+        {"drawbridge.dev/mode", {"off", "audit"}},
+        {"kubernetes.io/metadata.name", {"kube-system", "kube-node-lease", options.name_space}}};
+    for (const auto& [label, value] : settings.policy.opt_out_labels) {
+        auto& values = left_alone[label];
+        if (std::ranges::find(values, value) == values.end()) values.push_back(value);
+    }
     json.key("namespaceSelector").begin_object().key("matchExpressions").begin_array();
-    json.begin_object().member("key", "kubernetes.io/metadata.name").member("operator", "NotIn");
-    write_texts(json, "values", {"kube-system", "kube-node-lease", options.name_space});
-    json.end_object();
-    json.begin_object().member("key", "drawbridge.dev/mode").member("operator", "NotIn");
-    write_texts(json, "values", {"off", "audit"});
-    json.end_object();
+    for (const auto& [label, values] : left_alone) {
+        json.begin_object().member("key", label).member("operator", "NotIn");
+        write_texts(json, "values", values);
+        json.end_object();
+    }
     json.end_array().end_object();
 }
 
@@ -83,10 +96,34 @@ std::string configuration_json(const WebhookOptions& options, const translate::S
     json.member("reinvocationPolicy", "IfNeeded").member("sideEffects", "NoneOnDryRun");
     json.key("timeoutSeconds").integer(seconds_to_answer);
     write_rules(json);
-    write_namespaces(json, options);
+    write_namespaces(json, options, settings);
     write_conditions(json, settings);
     json.end_object().end_array().end_object();
     return json.take();
+}
+
+/// The certificates of a file and nothing else of it: what is given out here is for everybody to
+/// read.
+base::Result<std::string> read_bundle(const std::string& path) {
+    const auto text = base::read_file(path, largest_file);
+    if (!text) return tl::unexpected(text.error());
+    const auto refuse = [&](std::string_view reason) {
+        return base::fail(base::ErrorKind::invalid_input,
+                          fmt::format("{}: {}; --ca-bundle wants the PEM certificates of the "
+                                      "authority that issued the webhook's certificate",
+                                      path, reason));
+    };
+    if (text->find("PRIVATE KEY-----") != std::string::npos)
+        return refuse("there is a private key in it");
+    const auto certificates = certs::certificates_from_pem(*text);
+    if (!certificates) return refuse(certificates.error().message);
+    std::string bundle;
+    for (const certs::X509Ptr& certificate : *certificates) {
+        auto pem = certs::to_pem(*certificate);
+        if (!pem) return pem;
+        bundle += *pem;
+    }
+    return bundle;
 }
 
 }  // namespace
@@ -102,8 +139,8 @@ base::Result<std::string> webhook_configuration(const WebhookOptions& options) {
     }
     std::string bundle;
     if (!options.ca_bundle.empty()) {
-        auto read = base::read_file(options.ca_bundle, largest_file);
-        if (!read) return tl::unexpected(read.error());
+        auto read = read_bundle(options.ca_bundle);
+        if (!read) return read;
         bundle = std::move(*read);
     }
     return kube::json_to_yaml(configuration_json(options, settings, bundle));
