@@ -102,8 +102,6 @@ base::Result<void> Command::read_sizes() {
         if (!found) return tl::unexpected(at_file(found.error(), "--device-memory"));
         sizes = std::move(*found);
     }
-    // What the call says of the fleet is nearer than what the settings say.
-    if (!sizes.empty()) context_.settings.memory_sizes.clear();
     return {};
 }
 

@@ -20,7 +20,7 @@ struct TranslateOptions {
     bool strict = false;
     std::string settings;       ///< file; empty: the built-in profile
     std::string fleet;          ///< file of ResourceSlices; empty: none
-    std::string device_memory;  ///< sizes; empty: none. Wins over the fleet, both over the settings
+    std::string device_memory;  ///< sizes; empty: none. What the settings say wins
     std::string kubernetes_version = "1.36";
 };
 

@@ -76,7 +76,8 @@ void add_translate(CLI::App& program, cli::TranslateOptions& options, std::strin
         command->add_option("--fleet", options.fleet, "ResourceSlices as kubectl prints them");
     command
         ->add_option("--device-memory", options.device_memory,
-                     "memory sizes of the fleet's devices, for example 24Gi,80Gi")
+                     "memory sizes of the fleet's devices, for example 24Gi,80Gi, where the "
+                     "settings name none")
         ->excludes(fleet);
     command->add_option("--kubernetes-version", options.kubernetes_version,
                         "version of the API server (default 1.36)");
