@@ -224,14 +224,17 @@ def test_other_pods_never_reach_the_webhook(bench: Bench, names: Names) -> None:
     assert calls(bench) > before, "the metric does not count what it is taken for"
 
 
-def test_namespaces_that_are_off_never_reach_the_webhook(bench: Bench) -> None:
-    for mode in ("off", "audit"):
-        names = bench.namespace(f"mode-{mode}", **{"drawbridge.dev/mode": mode})
-        try:
-            names.apply(pod("p", container(gpu="1")))
-            assert legacy_names(names.pod("p")) == {"nvidia.com/gpu"}
-        finally:
-            names.remove()
+@pytest.mark.parametrize(
+    ("label", "value"), [("drawbridge.dev/mode", "off"), ("drawbridge.dev/mode", "audit"), ("hami.io/webhook", "ignore")])
+def test_namespaces_that_are_off_or_opted_out_never_reach_the_webhook(bench: Bench, label: str, value: str) -> None:
+    names = bench.namespace(f"left-{value}", **{label: value})
+    before = calls(bench)
+    try:
+        names.apply(pod("p", container(gpu="1")))
+        assert calls(bench) == before
+        assert legacy_names(names.pod("p")) == {"nvidia.com/gpu"}
+    finally:
+        names.remove()
 
 
 def test_a_pod_that_is_opted_out_never_reaches_the_webhook(bench: Bench, names: Names) -> None:
