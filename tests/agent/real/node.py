@@ -92,7 +92,8 @@ class Node:
             kubeconfig.write_text(self.kubeconfig.read_text().replace(usual, server))
         command = [str(program), "--node", self.name, "--kubeconfig", str(kubeconfig),
                    "--kubelet-root", str(self.bed.kubelet_root), "--cdi", str(self.bed.cdi), "--devices", str(self.devices_file),
-                   "--boot-id-file", str(self.boot_id_file), "--library", str(library), "--operator-listen", "127.0.0.1:0", *arguments]  # fmt: skip
+                   "--boot-id-file", str(self.boot_id_file), "--library", str(library), "--operator-listen", "127.0.0.1:0",
+                   "--port-file", str(self.port_file), "--runtime-socket", str(self.bed.containerd_socket), *arguments]  # fmt: skip
         self.cluster.space.start(name, command, {"PATH": "/usr/bin:/bin"} | self.environment)
 
     def runs(self, name: str = "agent") -> bool:
@@ -234,8 +235,10 @@ class Pods:
             "spec": devices_of(*requests)})  # fmt: skip
         return name
 
-    def start(self, name: str, containers: dict[str, list[str]], claims: dict[str, Json], image: str = "", **spec: Any) -> None:
-        """A pod: claims by container, and where each claim comes from. An image of a test's own has its own command."""
+    def start(self, name: str, containers: dict[str, list[str]], claims: dict[str, Json], image: str = "", show: str = SHOW,
+              **spec: Any) -> None:  # fmt: skip
+        """A pod: claims by container, and where each claim comes from. `show` is what its containers run; an image of a
+        test's own has its own command."""
         runs = {"image": image} if image else {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", show]}
 
         def made(container: str, entries: list[str]) -> Json:
