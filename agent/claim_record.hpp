@@ -33,7 +33,7 @@ struct Share {
 
 struct ClaimRecord {
     ClaimName claim = {};
-    std::string pod_claim = {};  ///< name of the pod's entry; empty: it is of no template
+    std::string pod_claim = {};          ///< name of the pod's entry; empty: it is of no template
     std::vector<std::string> pods = {};  ///< names of those that it was reserved for
     ClaimState state = ClaimState::started;
     std::string boot_id = {};     ///< in which its files were made

@@ -1,5 +1,5 @@
-// What the agent finds out of its node: the runtime's configuration, foreign CDI files; and the files
-// of KEP-5304.
+// What the agent finds out of its node: the runtime's configuration, foreign CDI files; and the
+// files of KEP-5304.
 
 #include "agent/device_metadata.hpp"
 #include "agent/runtime_facts.hpp"
@@ -20,22 +20,32 @@ std::string config(const json& enabled, const json& folders) {
 }
 
 ClaimRecord record() {
-    return {.claim = {"ns", "claim-x7k2p", "uid-1"},
-            .pod_claim = "gpu",
-            .shares = {{.request = "a", .pool = "node", .device = "gpu-1", .uuid = "GPU-1",
-                        .share_id = "s1",
-                        .amounts = {.memory_bytes = std::int64_t{8000} << 20, .cores = 30,
-                                    .slots = 1}},
-                       {.request = "b", .subrequest = "big", .pool = "node", .device = "gpu-2",
-                        .uuid = "GPU-2", .admin = true},
-                       {.request = "a", .pool = "node", .device = "gpu-2", .uuid = "GPU-2",
-                        .share_id = "s2",
-                        .amounts = {.memory_bytes = std::int64_t{1} << 30, .slots = 1}}}};
+    return {
+        .claim = {"ns", "claim-x7k2p", "uid-1"},
+        .pod_claim = "gpu",
+        .shares = {{.request = "a",
+                    .pool = "node",
+                    .device = "gpu-1",
+                    .uuid = "GPU-1",
+                    .share_id = "s1",
+                    .amounts = {.memory_bytes = std::int64_t{8000} << 20, .cores = 30, .slots = 1}},
+                   {.request = "b",
+                    .subrequest = "big",
+                    .pool = "node",
+                    .device = "gpu-2",
+                    .uuid = "GPU-2",
+                    .admin = true},
+                   {.request = "a",
+                    .pool = "node",
+                    .device = "gpu-2",
+                    .uuid = "GPU-2",
+                    .share_id = "s2",
+                    .amounts = {.memory_bytes = std::int64_t{1} << 30, .slots = 1}}}};
 }
 
 Inventory inventory() {
-    Device first{.uuid = "GPU-1", .product_name = "NVIDIA H200",
-                 .memory_bytes = std::int64_t{80} << 30};
+    Device first{
+        .uuid = "GPU-1", .product_name = "NVIDIA H200", .memory_bytes = std::int64_t{80} << 30};
     first.place.pci_bus_id = "0000:3b:00.0";
     return Inventory::make({first}, {}, {}).value();
 }
@@ -107,8 +117,8 @@ TEST_CASE("a file of metadata has the object in each version, newest first") {
     CHECK(all[0]["apiVersion"] == "metadata.resource.k8s.io/v1beta1");
     CHECK(all[1]["apiVersion"] == "metadata.resource.k8s.io/v1alpha1");
     CHECK(all[0]["kind"] == "DeviceMetadata");
-    CHECK(all[0]["metadata"] == json{{"name", "claim-x7k2p"}, {"namespace", "ns"},
-                                     {"uid", "uid-1"}, {"generation", 1}});
+    CHECK(all[0]["metadata"] ==
+          json{{"name", "claim-x7k2p"}, {"namespace", "ns"}, {"uid", "uid-1"}, {"generation", 1}});
     CHECK(all[0]["podClaimName"] == "gpu");
     CHECK(all[0]["requests"] == all[1]["requests"]);
     const json request = all[0]["requests"][0];

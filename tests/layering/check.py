@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "certs": {"certs", "base"},
     "http": {"http", "base"},
     "server": {"server", "http", "certs", "translate", "kube/client", "kube", "base"},
-    "cli": {"cli", "translate", "kube/client", "kube", "base"},
+    "cli": {"cli", "certs", "translate", "kube/client", "kube", "base"},
     "program": {"program", "server", "cli", "http", "certs", "translate", "kube/client", "kube", "base"},
     "agent": {"agent", "kube", "base"},
     "agent/nvml": {"agent/nvml", "agent", "base"},
