@@ -12,7 +12,6 @@ namespace {
 
 using base::Result;
 
-constexpr std::chrono::seconds lock_patience{20};
 // A late call of the kubelet comes within its own time-out and one retry (node-agent.md 3).
 constexpr std::int64_t tombstone_seconds = 600;
 

@@ -17,8 +17,6 @@ using base::ErrorKind;
 using base::fail;
 using base::Result;
 
-// The kubelet waits 45 s for an answer and comes again after that.
-constexpr std::chrono::seconds lock_patience{20};
 constexpr std::size_t max_cdi = 4U << 20U;
 constexpr mode_t cdi_mode = 0644;
 constexpr std::size_t digest_chars = 32;

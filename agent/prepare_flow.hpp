@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -122,6 +123,9 @@ public:
     [[nodiscard]] const FlowPaths& paths() const { return paths_; }
 
 private:
+    /// The kubelet waits 45 s for an answer and comes again after that.
+    static constexpr std::chrono::seconds lock_patience{20};
+
     using Answer = std::vector<PreparedShare>;
     struct Work;
     /// When a claim was unprepared, by `sequence_` and by the clock.
