@@ -8,6 +8,8 @@ import os
 import subprocess
 import threading
 import time
+import urllib.error
+import urllib.request
 from base64 import b32encode
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,15 @@ def gpu(number: int, **more: Any) -> dict[str, Any]:
 def device_name(number: int) -> str:
     digest = hashlib.sha256(gpu(number)["uuid"].encode()).digest()
     return "gpu-" + b32encode(digest).decode().lower()[:16]
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """What a port of the agent answers: (status, text)."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 class Agent:

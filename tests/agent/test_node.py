@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
@@ -17,7 +15,7 @@ import grpc
 import pytest
 from fake_cluster import FakeCluster
 from fake_kubelet import PATIENCE, Kubelet, wire
-from material import AGENT, DRIVER, ROOT, Agent, device_name, gpu, wait_until
+from material import AGENT, DRIVER, ROOT, Agent, device_name, get, gpu, wait_until
 
 STANDIN = Path(os.environ.get("DRAWBRIDGE_STANDIN", ROOT / "build" / "debug" / "standin")) / "libnvidia-ml.so.1"
 
@@ -53,14 +51,6 @@ def started(agent: Agent, *arguments: str, **more: Any) -> int:
     agent.start("--port-file", str(port_file), "--runtime-socket", str(agent.folder / "runtime.sock"),
                 "--static-cdi", str(agent.folder / "static"), *arguments, **more)  # fmt: skip
     return json.loads(port_file.read_text())["operator"]
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 # ------------------------------------------------------------------ the container runtime

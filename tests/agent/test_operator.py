@@ -6,12 +6,10 @@ import json
 import re
 import struct
 import subprocess
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from fake_cluster import FakeCluster
-from material import AGENT, GIB, ROOT, Agent, device_name, gpu
+from material import AGENT, GIB, ROOT, Agent, device_name, get, gpu
 
 GOLDEN = ROOT / "tests" / "golden" / "agent_metrics.txt"
 
@@ -20,14 +18,6 @@ def started(agent: Agent, *, register: bool = True) -> int:
     port_file = agent.folder / "ports"
     agent.start("--port-file", str(port_file), register=register)
     return json.loads(port_file.read_text())["operator"]
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def busy(agent: Agent, cluster: FakeCluster) -> dict:
