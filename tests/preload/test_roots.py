@@ -39,11 +39,11 @@ class System:
         return self.share_root.share("claim-0", card(0), memory, context=CONTEXT)
 
     def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return roots.run(self.root, self.work, [*self.before, *command], LD_LIBRARY_PATH="/run/work/standin", DRAWBRIDGE_STANDIN_STATE="/run/work/world")
+        return roots.run(self.root, self.work, [*self.before, *command], LD_LIBRARY_PATH="/run/bench/standin", DRAWBRIDGE_STANDIN_STATE="/run/bench/world")
 
     def program(self, name: str) -> object:
         """One of tests/gpu/programs.py, on the stand-in driver."""
-        done = self.run(["/usr/bin/python3", "/run/work/tests/gpu/programs.py", name])
+        done = self.run(["/usr/bin/python3", "/run/bench/tests/gpu/programs.py", name])
         assert done.returncode == 0, done.stderr[-2000:]
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -117,7 +117,7 @@ def test_musl_goes_on_without_the_library(flags: list[str], tmp_path: Path) -> N
     system = System(root, tmp_path, LIBRARY, roots.oldest_build("x86_64") / "standin")
     roots.compiled("x86_64-linux-musl", MUSL, tmp_path / "program", *flags)
     system.activate()
-    done = system.run(["/run/work/program"])
+    done = system.run(["/run/bench/program"])
     assert (done.returncode, done.stdout, done.stderr) == (5, "1\n", ""), done
 
 
@@ -126,4 +126,4 @@ def test_a_program_on_64_bit_arm_is_held_to_its_share(tmp_path: Path) -> None:
     """Emulated: the trampolines of dlsym and dlvsym, and all else that depends on the processor."""
     build = roots.oldest_build("aarch64")
     shutil.copy(roots.QEMU, tmp_path / "qemu")
-    is_limited(System(roots.debian("bookworm", "arm64"), tmp_path, build / "lib" / "libdrawbridge.so", build / "standin", ("/run/work/qemu",)))
+    is_limited(System(roots.debian("bookworm", "arm64"), tmp_path, build / "lib" / "libdrawbridge.so", build / "standin", ("/run/bench/qemu",)))

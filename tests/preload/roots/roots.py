@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -20,17 +22,24 @@ QEMU = "/usr/bin/qemu-aarch64-static"
 SECONDS = 300  # only a hang reaches it
 
 
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time makes a folder: tests run in several."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _kept(name: str, make: Callable[[Path], None]) -> Path:
     """The folder of this name in the cache, made once; one that was left half made is made again."""
     folder = CACHE / "drawbridge-roots" / name
-    if not folder.exists():
-        half = folder.with_name(f"{name}.{os.getpid()}")
-        half.parent.mkdir(parents=True, exist_ok=True)
-        try:
+    half = folder.with_name(f"{name}.half")
+    with _alone(folder):
+        if not folder.exists():
+            shutil.rmtree(half, ignore_errors=True)
             make(half)
             half.rename(folder)
-        finally:
-            shutil.rmtree(half, ignore_errors=True)
     return folder
 
 
@@ -61,12 +70,13 @@ def musl() -> Path:
 def oldest_build(processor: str) -> Path:
     """The library and the stand-in driver linked against the stubs of glibc 2.17."""
     folder = TREE / "build" / f"oldest-{processor}"
-    if not (folder / "build.ninja").exists():
-        subprocess.run(
-            ["cmake", "-G", "Ninja", "-B", str(folder), "--log-level=WARNING", "-DCMAKE_BUILD_TYPE=Release", "-DDRAWBRIDGE_PRELOAD_ONLY=ON",
-             "--toolchain", str(HERE / "oldest.cmake"), f"-DROOTS_PROCESSOR={processor}", f"-DROOTS_PYTHON={CHECK_PYTHON}", str(TREE)],
-            check=True)  # fmt: skip
-    subprocess.run(["cmake", "--build", str(folder)], check=True, stdout=sys.stderr)
+    with _alone(folder):
+        if not (folder / "build.ninja").exists():
+            subprocess.run(
+                ["cmake", "-G", "Ninja", "-B", str(folder), "--log-level=WARNING", "-DCMAKE_BUILD_TYPE=Release", "-DDRAWBRIDGE_PRELOAD_ONLY=ON",
+                 "--toolchain", str(HERE / "oldest.cmake"), f"-DROOTS_PROCESSOR={processor}", f"-DROOTS_PYTHON={CHECK_PYTHON}", str(TREE)],
+                check=True)  # fmt: skip
+        subprocess.run(["cmake", "--build", str(folder)], check=True, stdout=sys.stderr)
     return folder
 
 
@@ -83,9 +93,9 @@ set -eu
 root=$1 work=$2
 shift 2
 mount -t tmpfs none "$root/run"
-mkdir "$root/run/drawbridge" "$root/run/work"
+mkdir "$root/run/drawbridge" "$root/run/bench"
 mount -t proc none "$root/proc"
-mount --bind "$work" "$root/run/work"
+mount --bind "$work" "$root/run/bench"
 mount --bind "$work/drawbridge" "$root/run/drawbridge"
 if [ -e "$work/ld.so.preload" ]; then
     mount -t tmpfs none "$root/mnt"
@@ -99,7 +109,7 @@ exec chroot "$root" "$@"
 
 
 def run(root: Path, work: Path, command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a root. `work` is its /run/work; `work/drawbridge` its /run/drawbridge; `work/ld.so.preload`, where
+    """Runs a program in a root. `work` is its /run/bench; `work/drawbridge` its /run/drawbridge; `work/ld.so.preload`, where
     it is there, its /etc/ld.so.preload."""
     (work / "drawbridge").mkdir(exist_ok=True)
     for name in ("run", "proc", "mnt", "etc"):
