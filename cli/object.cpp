@@ -58,23 +58,21 @@ bool find_legacy_name(base::JsonView place, const kube::PointerPath& path,
     return false;
 }
 
-void warn_unknown_kind(base::JsonView object, const Identity& identity,
+void report_left_alone(base::JsonView object, const Identity& identity,
                        const translate::Settings& settings, translate::Diagnostics& diagnostics) {
     kube::PointerPath path;
     const auto names = translate::legacy_names(settings.resources);
     if (!find_legacy_name(object, {}, names, path)) return;
+    const std::string kind =
+        identity.kind.empty() ? "a document without kind" : "an object of kind " + identity.kind;
     const bool no_place = translate::has_no_place_for_claims(object);
-    const std::string kind = identity.kind.empty() ? "document without kind" : identity.kind;
     translate::report(
-        diagnostics, Code::legacy_in_unknown_kind, {path, {}, identity.kind, {}},
-        no_place ? fmt::format("a legacy GPU resource stands in a {}, whose API keeps no device "
-                               "claims",
-                               kind)
-                 : fmt::format("a legacy GPU resource stands in a {}, a kind that is not known to "
-                               "hold pods",
-                               kind),
-        no_place ? "Leave it as it is: the webhook translates the pods when they are created."
-                 : "");
+        diagnostics, no_place ? Code::claims_not_kept : Code::legacy_in_unknown_kind,
+        {path, {}, identity.kind, {}},
+        fmt::format("a legacy GPU resource stands in {}, {}", kind,
+                    no_place ? "whose API keeps no device claims; its pods are translated when "
+                               "they are created"
+                             : "which is not known to hold pods"));
 }
 
 /// Only the API server knows which fields the definition of a custom resource keeps.
@@ -111,7 +109,7 @@ ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
                               const TranslateContext& context) {
     ObjectAnswer answer;
     if (!translate::is_workload(object, context.settings)) {
-        warn_unknown_kind(object, identity, context.settings, answer.diagnostics);
+        report_left_alone(object, identity, context.settings, answer.diagnostics);
         return answer;
     }
     const auto labels = context.namespace_labels.find(identity.name_space);

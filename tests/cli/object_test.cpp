@@ -126,7 +126,8 @@ TEST_CASE(
         const cli::ObjectAnswer answer = answer_to(text);
         CHECK(answer.verdict == Verdict::leave);
         REQUIRE(answer.diagnostics.size() == 1);
-        CHECK(answer.diagnostics.front().fix.find("the webhook") != std::string::npos);
+        CHECK(answer.diagnostics.front().code == translate::Code::claims_not_kept);
+        CHECK(answer.diagnostics.front().severity == translate::Severity::note);
     }
     cli::TranslateContext newer;
     newer.settings.workloads = {{"serving.knative.dev", "Service", {"/spec/template"}}};
@@ -138,11 +139,12 @@ TEST_CASE(
             .verdict == Verdict::translate);
 }
 
-TEST_CASE("an Argo template has no place for claims, which the warning says") {
+TEST_CASE("an Argo template has no place for claims, which a note says") {
     const cli::ObjectAnswer answer =
         answer_to(R"({"apiVersion":"argoproj.io/v1alpha1","kind":"Workflow","spec":{"templates":[)"
                   R"({"container":{"resources":{"limits":{"nvidia.com/gpu":1}}}}]}})");
     REQUIRE(answer.diagnostics.size() == 1);
+    CHECK(answer.diagnostics.front().code == translate::Code::claims_not_kept);
     CHECK(answer.diagnostics.front().path ==
           "/spec/templates/0/container/resources/limits/nvidia.com~1gpu");
     CHECK(answer.diagnostics.front().message.find("Workflow") != std::string::npos);
