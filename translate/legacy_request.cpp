@@ -53,7 +53,7 @@ private:
     std::int64_t cores(const Figure& figure);
     void check_priority(const Figure& priority);
     bool is_exclusive(const Figure& memory, const Figure& percentage) const;
-    void deny_missing_limits(const Figure& count);
+    [[nodiscard]] bool deny_missing_limits(const Figure& count);
     void warn_without_device(const Figure& count, const Figure& priority, bool anything_else);
     MemoryDemand memory_demand(const Figure& memory, const Figure& percentage);
     void note(Code code, const Figure& figure, std::string message, std::string fix = {}) {
@@ -83,7 +83,8 @@ std::optional<std::int64_t> Reader::whole(std::string_view name, std::string_vie
                                  : base::fail(base::ErrorKind::invalid_input, "not a scalar");
     if (!quantity) {
         report(diagnostics_, Code::not_a_quantity, subject(name, list, text),
-               fmt::format("{}: {} is {}, which is no quantity", who(), name, text));
+               fmt::format("{}: {} is {}, which is no quantity", who(), name,
+                           text.empty() ? "\"\"" : text));
         return std::nullopt;
     }
     if (quantity->is_negative() && name != settings_.resources.memory_percentage) {
@@ -93,8 +94,10 @@ std::optional<std::int64_t> Reader::whole(std::string_view name, std::string_vie
     }
     const auto number = quantity->whole();
     if (!number) {
+        const bool large = *quantity > kube::Quantity(std::numeric_limits<std::int64_t>::max());
         report(diagnostics_, Code::not_whole, subject(name, list, text),
-               fmt::format("{}: {} is {}; it must be a whole number", who(), name, text));
+               fmt::format("{}: {} is {}; it must be a whole number{}", who(), name, text,
+                           large ? " below 2^63" : ""));
     }
     return number;
 }
@@ -229,16 +232,19 @@ bool Reader::is_exclusive(const Figure& memory, const Figure& percentage) const 
 }
 
 /// A request without a limit; the count is compared with the default where that was put into the
-/// limits.
-void Reader::deny_missing_limits(const Figure& count) {
+/// limits. Whether there is one that means a device, as all do but the priority.
+bool Reader::deny_missing_limits(const Figure& count) {
+    bool device = false;
     for (const std::string_view name : legacy_names(settings_.resources)) {
         if (requests_[name].is_missing() || !limits_[name].is_missing()) continue;
         if (name == settings_.resources.count && count.present) continue;
+        device = device || name != settings_.resources.priority;
         std::string text;
         if (!whole(name, "requests", requests_[name], text)) continue;
         report(diagnostics_, Code::limit_missing, subject(name, "requests", text),
                fmt::format("{}: {} has a request ({}) and no limit", who(), name, text));
     }
+    return device;
 }
 
 void Reader::warn_without_device(const Figure& count, const Figure& priority, bool anything_else) {
@@ -277,12 +283,12 @@ LegacyRequest Reader::read() {
     const Figure priority = figure(names.priority);
     const bool anything_else = memory.present || percentage.present || cores_figure.present;
     default_count(count, anything_else);
-    deny_missing_limits(count);
+    LegacyRequest request;
+    request.count_unclear = deny_missing_limits(count) || !count.readable;
     check_count(count);
     check_percentage(percentage);
     check_priority(priority);
     warn_without_device(count, priority, anything_else);
-    LegacyRequest request;
     request.only_count = !anything_else && !priority.present;
     request.shape.count = count.value;
     if (priority.present) request.shape.priority = priority.value;

@@ -15,7 +15,8 @@ namespace drawbridge::translate {
 /// One container's request. A shape with count 0 means no device, only names to strip.
 struct LegacyRequest {
     ClaimShape shape;
-    bool only_count = false;  ///< nothing but the count was written
+    bool only_count = false;     ///< nothing but the count was written
+    bool count_unclear = false;  ///< devices are asked for in a way that was refused
 };
 
 /// The legacy names that stand in a container, in limits and in requests.

@@ -55,6 +55,13 @@ private:
     [[nodiscard]] bool any_device() const {
         return std::ranges::any_of(shapes_, [](const auto& shape) { return shape.has_value(); });
     }
+    /// Also where the request for it could not be read: what else is wrong with such a pod is said
+    /// in the same answer.
+    [[nodiscard]] bool asks_for_device() const {
+        return any_device() || std::ranges::any_of(requests_, [](const auto& request) {
+                   return request && request->count_unclear;
+               });
+    }
     [[nodiscard]] bool has_legacy_scheduler() const {
         const std::string& name = settings_.policy.legacy_scheduler;
         return !name.empty() && scheduler_of(review_) == name;
@@ -98,7 +105,7 @@ void Creation::read_requests() {
         faulty_[index] = denies(found);
         std::ranges::move(found, std::back_inserter(result_.diagnostics));
     }
-    if (!any_device()) return;
+    if (!asks_for_device()) return;
     Diagnostics found;
     placement_ = read_placement(review_.pod, settings_, found);
     no_class_ = std::ranges::any_of(
@@ -365,11 +372,11 @@ Translation Creation::run() {
     }
     check_ephemeral(review_.pod, settings_, result_.diagnostics);
     read_requests();
-    if (any_device()) {
-        if (!server_can()) {
-            if (denies(result_.diagnostics)) result_.verdict = Verdict::deny;
-            return std::move(result_);
-        }
+    if (any_device() && !server_can()) {
+        if (denies(result_.diagnostics)) result_.verdict = Verdict::deny;
+        return std::move(result_);
+    }
+    if (asks_for_device()) {
         check_isolation(pod_, settings_, result_.diagnostics);
         check_environment(pod_, shapes_, settings_, result_.diagnostics);
         check_bookkeeping(review_.pod, result_.diagnostics);

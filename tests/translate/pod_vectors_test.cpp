@@ -112,6 +112,23 @@ TEST_CASE("vectors 100 to 102: privileged containers in a GPU pod are refused, a
     }
 }
 
+TEST_CASE("what else is wrong is said too where the request for a GPU itself is refused") {
+    for (const auto& [limits, requests] :
+         {std::pair("", "gpu:1"), std::pair("", "mem:3000"), std::pair("gpu:0.5", "")}) {
+        CAPTURE(limits);
+        CAPTURE(requests);
+        auto input = pod_of({{"main", Sort::main, true, figures(limits), figures(requests)}});
+        input.annotations["nvidia.com/vgpu-mode"] = "mig";
+        const auto tried = try_pod(input);
+        CHECK(tried.translation.verdict == Verdict::deny);
+        CHECK(tried.translation.diagnostics.size() == 3);
+        CHECK(has_code(tried.translation, "privileged-container"));
+        CHECK(has_code(tried.translation, "mode-unsupported"));
+    }
+    auto no_gpu = pod_of({{"main", Sort::main, true, {}, figures("prio:0")}});
+    CHECK_FALSE(has_code(try_pod(no_gpu).translation, "privileged-container"));
+}
+
 TEST_CASE("vector 103: a preset node name is refused") {
     auto input = pod_of({container("main", Sort::main, "gpu:1")});
     input.node_name = "node-a";
