@@ -51,7 +51,7 @@ base::Result<std::int64_t> memory_size(base::JsonView value) {
     if (!bytes || *bytes < min || *bytes > max) {
         return base::fail(
             base::ErrorKind::invalid_input,
-            fmt::format("must be a whole number of bytes, above 0 and at most 1Pi, found {}",
+            fmt::format("must be a whole number of bytes from 1Mi to 1Pi, like 80Gi, found {}",
                         shown(*text)));
     }
     return *bytes;

@@ -44,7 +44,7 @@ inline constexpr IntegerRule percent{0, 100};
 inline constexpr IntegerRule mebibytes{0, 2147483647};
 inline constexpr IntegerRule mebibytes_of_a_card{1, 2147483647};
 inline constexpr IntegerRule memory_factor{1, 1048576};
-inline constexpr IntegerRule memory_size_bytes{1, std::int64_t{1} << 50};
+inline constexpr IntegerRule memory_size_bytes{std::int64_t{1} << 20, std::int64_t{1} << 50};
 
 inline constexpr std::size_t max_memory_sizes = 8;  ///< alternatives of `firstAvailable` (dra.md)
 inline constexpr std::size_t max_workloads = 256;

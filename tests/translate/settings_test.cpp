@@ -150,9 +150,11 @@ TEST_CASE("each fault is named with its place") {
          "/policy/optOutLabels/a: must name at least one value"},
         {R"("memorySizes":["8GB"])", "/memorySizes/0: "},
         {R"("memorySizes":["0"])",
-         R"(/memorySizes/0: must be a whole number of bytes, above 0 and at most 1Pi, found "0")"},
+         R"(/memorySizes/0: must be a whole number of bytes from 1Mi to 1Pi, like 80Gi, found "0")"},
         {R"("memorySizes":["1500m"])",
-         R"(/memorySizes/0: must be a whole number of bytes, above 0 and at most 1Pi, found "1500m")"},
+         R"(/memorySizes/0: must be a whole number of bytes from 1Mi to 1Pi, like 80Gi, found "1500m")"},
+        {R"("memorySizes":[24])",
+         R"(/memorySizes/0: must be a whole number of bytes from 1Mi to 1Pi, like 80Gi, found "24")"},
         {R"("memorySizes":["8Gi","8192Mi"])", "/memorySizes/1: 8589934592 bytes are listed twice"},
         {R"("memorySizes":[1,2,3,4,5,6,7,8,9])",
          "/memorySizes: has 9 entries; at most 8 are allowed"},
@@ -288,7 +290,7 @@ Settings every_field_changed() {
     std::tie(legacy_scheduler, scheduler) = std::tuple("old", "new");
     capable = {"volcano"};
     labels = {{"a/b", "c"}, {"a/b", "d"}, {"e", ""}};
-    memory_sizes = {1, 1025, 2048, 3 << 20, std::int64_t{1} << 50};
+    memory_sizes = {1 << 20, (1 << 20) + 1, 3 << 20, (3 << 20) + 1024, std::int64_t{1} << 50};
     auto& [group, kind, paths] = workloads.emplace_back();
     std::tie(group, kind, paths) =
         std::tuple("g.example", "Kind", std::vector<std::string>{"/a/*/b", "/c~1d"});
@@ -337,7 +339,7 @@ public:
             field.emplace(any(rules::label_name), any(rules::label_value));
     }
     void sizes(std::string_view /*key*/, std::vector<std::int64_t>& field) {
-        for (auto size = below(1 << 20) + 1; below(3) > 0 && field.size() < 8;
+        for (auto size = (1 << 20) + below(1 << 20); below(3) > 0 && field.size() < 8;
              size *= 2 << below(4))
             field.push_back(size);
     }
