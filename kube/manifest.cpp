@@ -28,15 +28,16 @@ constexpr base::JsonLimits no_limits{std::numeric_limits<std::size_t>::max() / 2
                                      std::numeric_limits<std::size_t>::max()};
 
 /// `LINE:COLUMN` of a byte.
-std::string place_of(std::string_view text, std::size_t offset, std::size_t first_line) {
+std::string place_of(std::string_view text, std::size_t offset) {
     const std::string_view before = text.substr(0, offset);
-    const auto line = static_cast<std::size_t>(std::ranges::count(before, '\n')) + first_line;
+    const auto line = static_cast<std::size_t>(std::ranges::count(before, '\n')) + 1;
     const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
     return fmt::format("{}:{}", line, offset - std::min(offset, line_begin) + 1);
 }
 
-/// An error of `parse_json`, which names the byte, with line and column instead.
-Error json_error(Error error, std::string_view text, std::size_t first_line) {
+/// An error of `parse_json`, which names the byte of `value`, with the line and column of the text
+/// that the value is a part of instead.
+Error json_error(Error error, std::string_view value, std::string_view text) {
     constexpr std::string_view prefix = "JSON, byte ";
     std::size_t offset = 0;
     if (error.message.starts_with(prefix)) {
@@ -46,7 +47,8 @@ Error json_error(Error error, std::string_view text, std::size_t first_line) {
         error.message = "JSON" + std::string(end, all);
     }
     if (!error.path.empty()) error.message += fmt::format(" (at {:.200})", error.path);
-    error.path = place_of(text, std::min(offset, text.size()), first_line);
+    const auto begin = static_cast<std::size_t>(value.data() - text.data());
+    error.path = place_of(text, begin + std::min(offset, value.size()));
     return error;
 }
 
@@ -107,8 +109,7 @@ private:
             lines += static_cast<std::size_t>(std::count(counted, value.data(), '\n'));
             counted = value.data();
             if (auto parsed = base::parse_json(std::string(value), limits_); !parsed) {
-                Error error = json_error(std::move(parsed).error(), value, section.line + lines);
-                return tl::unexpected(std::move(error));
+                return tl::unexpected(json_error(std::move(parsed).error(), value, text_));
             }
             auto added = add({.format = ManifestFormat::json,
                               .number = ++number_,
@@ -203,6 +204,9 @@ Result<std::vector<Manifest>> read_manifests(std::string_view text,
         return base::fail(
             ErrorKind::invalid_input,
             fmt::format("{} bytes, at most {} are allowed", text.size(), limits.max_bytes), "1:1");
+    }
+    if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+        return base::fail(ErrorKind::invalid_input, "the text is UTF-16; write it as UTF-8", "1:1");
     }
     constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
     if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());

@@ -107,6 +107,10 @@ private:
         if (state.problem == nullptr) return error({}, "YAML: out of memory");
         std::string message = fmt::format("YAML: {}", state.problem);
         if (state.context != nullptr) message += fmt::format(" {}", state.context);
+        if (state.context != nullptr && state.context_mark.line < state.problem_mark.line) {
+            message +=
+                fmt::format(" that begins at line {}", state.context_mark.line + first_line_);
+        }
         return error(state.problem_mark, std::move(message));
     }
 
