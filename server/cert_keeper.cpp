@@ -2,6 +2,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/log.hpp"
+#include "certs/pem.hpp"
 #include "certs/self_signed.hpp"
 
 #include <utility>
@@ -63,18 +64,31 @@ void CertKeeper::look(certs::Time now) {
         refuse(bad->reason);
     }
     if (!options_.client_ca.empty()) {
-        auto text = base::read_file(options_.client_ca, max_authorities);
-        if (!text && std::exchange(bad_client_ca_, text.error().message) != text.error().message) {
-            refuse(text.error());
-        }
-        if (text && *text != client_ca_) {
-            client_ca_ = std::move(*text);
-            bad_client_ca_.clear();
-            changed = true;
-        }
+        changed = look_at_authorities() || changed;
         if (client_ca_.empty()) return;  // without them every client would be let in
     }
     if (changed && pair_) use_pair();
+}
+
+/// Takes the authorities of clients anew, if they changed and can be read; tells whether.
+bool CertKeeper::look_at_authorities() {
+    auto text = base::read_file(options_.client_ca, max_authorities);
+    if (text && *text == client_ca_) return false;
+    if (text) {
+        if (const auto read = certs::certificates_from_pem(*text); !read) {
+            text =
+                base::fail(base::ErrorKind::invalid_input,
+                           "authorities of clients: " + read.error().message, options_.client_ca);
+        }
+    }
+    const std::string reason = text ? std::string() : text.error().message;
+    const bool news = std::exchange(bad_client_ca_, reason) != reason;
+    if (!text) {
+        if (news) refuse(text.error());
+        return false;
+    }
+    client_ca_ = std::move(*text);
+    return true;
 }
 
 void CertKeeper::use_pair() {

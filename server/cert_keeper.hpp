@@ -28,6 +28,7 @@ public:
 private:
     [[nodiscard]] base::Result<void> renew_self_signed(certs::Time now);
     void look(certs::Time now);
+    [[nodiscard]] bool look_at_authorities();
     void use_pair();
     void refuse(const base::Error& reason);
 

@@ -1,6 +1,7 @@
 #include "server/tls_identity.hpp"
 
 #include "certs/openssl_ptr.hpp"
+#include "certs/pem.hpp"
 
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -56,18 +57,18 @@ base::Result<void> use_key(SSL_CTX* context, std::string_view pem) {
 }
 
 base::Result<void> demand_client(SSL_CTX* context, std::string_view authorities) {
-    const auto bio = bio_on(authorities);
-    X509_STORE* const store = SSL_CTX_get_cert_store(context);
-    std::size_t count = 0;
-    while (X509Ptr next{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)}) {
-        if (X509_STORE_add_cert(store, next.get()) != 1 ||
-            SSL_CTX_add_client_CA(context, next.get()) != 1) {
-            return tls_failure("client authority");
-        }
-        ++count;
+    const auto certificates = certs::certificates_from_pem(authorities);
+    if (!certificates) {
+        return base::fail(base::ErrorKind::invalid_input,
+                          "client authorities: " + certificates.error().message);
     }
-    if (count == 0) return tls_failure("client authority");
-    static_cast<void>(certs::take_openssl_error());
+    X509_STORE* const store = SSL_CTX_get_cert_store(context);
+    for (const X509Ptr& authority : *certificates) {
+        if (X509_STORE_add_cert(store, authority.get()) != 1 ||
+            SSL_CTX_add_client_CA(context, authority.get()) != 1) {
+            return tls_failure("client authorities");
+        }
+    }
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     return {};
 }
