@@ -1,7 +1,8 @@
 #pragma once
 // `drawbridge check`: can this cluster do it, and if not, what is missing.
 
-#include <cstdint>
+#include "base/result.hpp"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,8 @@ struct Finding {
 /// 0: nothing is bad, 2: something is.
 [[nodiscard]] int check_status(const std::vector<Finding>& findings);
 
-/// Asks the cluster; writes nothing in it. A cluster that cannot be reached is a finding.
-[[nodiscard]] std::vector<Finding> run_check(const CheckOptions& options);
+/// Asks the cluster; writes nothing in it. A cluster that cannot be reached is a finding; settings
+/// or credentials that cannot be read are a failure, which says nothing of the cluster.
+[[nodiscard]] base::Result<std::vector<Finding>> run_check(const CheckOptions& options);
 
 }  // namespace drawbridge::cli

@@ -1,6 +1,6 @@
-#include "base/atomic_file.hpp"
 #include "base/json.hpp"
 #include "cli/check.hpp"
+#include "cli/input.hpp"
 #include "kube/client/credentials.hpp"
 #include "kube/client/http_transport.hpp"
 #include "kube/client/rest_client.hpp"
@@ -26,7 +26,6 @@ using base::Result;
 namespace {
 
 constexpr std::chrono::seconds patience(15);
-constexpr std::size_t largest_file = 1U << 20U;
 constexpr int oldest_minor = 35;
 constexpr std::string_view dra = "/apis/resource.k8s.io/v1";
 constexpr std::string_view configurations =
@@ -290,27 +289,17 @@ asio::awaitable<void> Check::runtime_class() {
     }
 }
 
-Result<translate::Settings> read_settings(const std::string& file) {
-    if (file.empty()) return translate::Settings{};
-    const auto text = base::read_file(file, largest_file);
-    if (!text) return tl::unexpected(text.error());
-    return translate::read_settings_text(*text);
-}
-
 }  // namespace
 
-std::vector<Finding> run_check(const CheckOptions& options) {
+Result<std::vector<Finding>> run_check(const CheckOptions& options) {
     auto settings = read_settings(options.settings);
-    if (!settings) return {{CheckState::bad, "settings", settings.error().message}};
+    if (!settings) return tl::unexpected(settings.error());
     asio::io_context io;
     auto sources = client::ConnectionSources::from_environment();
     sources.kubeconfig = options.kubeconfig;
     sources.context = options.context;
     auto connection = client::find_connection(io.get_executor(), sources);
-    if (!connection) {
-        return {{CheckState::bad, "api", connection.error().message,
-                 "Choose the cluster with --kubeconfig and --context."}};
-    }
+    if (!connection) return tl::unexpected(connection.error());
     client::RestClient rest(io.get_executor(),
                             client::make_http_transport(io.get_executor(), connection->endpoint),
                             std::move(connection->access));

@@ -13,7 +13,31 @@ std::string names_of(const std::vector<CommandWords>& commands) {
 }
 
 std::string words_of(const CommandWords& command) {
-    return fmt::format("{} {}", fmt::join(command.arguments, " "), fmt::join(command.options, " "));
+    std::string words = fmt::format("{}", fmt::join(command.arguments, " "));
+    for (const OptionWords& option : command.options)
+        words += fmt::format("{}{}", words.empty() ? "" : " ", fmt::join(option.names, " "));
+    return words;
+}
+
+/// Branches of a `case` over `COMMAND OPTION`: what stands behind an option that takes a value.
+std::string value_branches(const std::vector<CommandWords>& commands, std::string_view words,
+                           std::string_view files) {
+    std::string branches;
+    for (const CommandWords& command : commands) {
+        for (const OptionWords& option : command.options) {
+            if (!option.takes_value) continue;
+            std::string pattern;
+            for (const std::string& name : option.names)
+                pattern +=
+                    fmt::format("{}\"{} {}\"", pattern.empty() ? "" : "|", command.name, name);
+            branches += fmt::format("        {}) ", pattern);
+            branches += option.values.empty()
+                            ? std::string(files)
+                            : fmt::format(fmt::runtime(words), fmt::join(option.values, " "));
+            branches += " ;;\n";
+        }
+    }
+    return branches;
 }
 
 std::string bash_script(const std::vector<CommandWords>& commands) {
@@ -25,10 +49,12 @@ std::string bash_script(const std::vector<CommandWords>& commands) {
         "        COMPREPLY=($(compgen -W \"{}\" -- \"$word\"))\n"
         "        return\n"
         "    fi\n"
-        "    case ${{COMP_WORDS[1]}} in\n",
-        names_of(commands));
+        "    case \"${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD-1]}}\" in\n"
+        "{}",
+        names_of(commands), value_branches(commands, "words=\"{}\"", "COMPREPLY=(); return"));
     for (const CommandWords& command : commands) {
-        script += fmt::format("    {}) words=\"{}\" ;;\n", command.name, words_of(command));
+        script +=
+            fmt::format("        \"{} \"*) words=\"{}\" ;;\n", command.name, words_of(command));
     }
     return script +
            "    esac\n"
@@ -46,10 +72,12 @@ std::string zsh_script(const std::vector<CommandWords>& commands) {
         "        compadd -- {}\n"
         "        return\n"
         "    fi\n"
-        "    case ${{words[2]}} in\n",
-        names_of(commands));
+        "    case \"${{words[2]}} ${{words[CURRENT-1]}}\" in\n"
+        "{}",
+        names_of(commands), value_branches(commands, "compadd -- {}; return", "_files; return"));
     for (const CommandWords& command : commands) {
-        script += fmt::format("    {}) compadd -- {} ;;\n", command.name, words_of(command));
+        script +=
+            fmt::format("        \"{} \"*) compadd -- {} ;;\n", command.name, words_of(command));
     }
     return script +
            "    esac\n"
@@ -58,13 +86,30 @@ std::string zsh_script(const std::vector<CommandWords>& commands) {
            "compdef _drawbridge drawbridge\n";
 }
 
+std::string fish_option(const CommandWords& command, const OptionWords& option) {
+    std::string line =
+        fmt::format("complete -c drawbridge -n \"__fish_seen_subcommand_from {}\"", command.name);
+    for (const std::string& name : option.names) {
+        line += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2))
+                                       : fmt::format(" -s {}", name.substr(1));
+    }
+    if (!option.values.empty()) line += fmt::format(" -x -a \"{}\"", fmt::join(option.values, " "));
+    return line + (option.takes_value && option.values.empty() ? " -r -F\n" : "\n");
+}
+
 std::string fish_script(const std::vector<CommandWords>& commands) {
     std::string script = "# fish completion: drawbridge completion fish | source\n";
     for (const CommandWords& command : commands) {
-        script += fmt::format(
-            "complete -c drawbridge -n __fish_use_subcommand -f -a {} -d \"{}\"\n"
-            "complete -c drawbridge -n \"__fish_seen_subcommand_from {}\" -a \"{}\"\n",
-            command.name, command.description, command.name, words_of(command));
+        script +=
+            fmt::format("complete -c drawbridge -n __fish_use_subcommand -f -a {} -d \"{}\"\n",
+                        command.name, command.description);
+        if (!command.arguments.empty()) {
+            script += fmt::format(
+                "complete -c drawbridge -n \"__fish_seen_subcommand_from {}\" -f -a \"{}\"\n",
+                command.name, fmt::join(command.arguments, " "));
+        }
+        for (const OptionWords& option : command.options)
+            script += fish_option(command, option);
     }
     return script;
 }

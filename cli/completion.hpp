@@ -9,11 +9,18 @@
 
 namespace drawbridge::cli {
 
+/// An option as a shell completes it.
+struct OptionWords {
+    std::vector<std::string> names;   ///< with their dashes
+    bool takes_value = false;         ///< a file, unless `values` says otherwise
+    std::vector<std::string> values;  ///< all that it takes; empty: anything
+};
+
 /// A command as a shell completes it.
 struct CommandWords {
     std::string name;
     std::string description;
-    std::vector<std::string> options;    ///< with their dashes
+    std::vector<OptionWords> options;
     std::vector<std::string> arguments;  ///< words other than options and files
 };
 

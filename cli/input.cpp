@@ -1,13 +1,13 @@
 #include "cli/input.hpp"
 
 #include "base/atomic_file.hpp"
+#include "translate/cluster_facts.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
-#include <iostream>
-#include <iterator>
 
 namespace drawbridge::cli {
 
@@ -20,12 +20,15 @@ constexpr std::size_t max_bytes = 64U << 20U;
 base::Result<std::string> read_standard_input() {
     std::string text;
     char block[65536];
-    while (std::cin.read(block, sizeof block) || std::cin.gcount() > 0) {
-        text.append(block, static_cast<std::size_t>(std::cin.gcount()));
+    while (const std::size_t count = std::fread(block, 1, sizeof block, stdin)) {
+        text.append(block, count);
         if (text.size() > max_bytes) {
             return base::fail(base::ErrorKind::invalid_input,
                               "standard input is longer than 64 MiB", "-");
         }
+    }
+    if (std::ferror(stdin) != 0) {
+        return base::fail(base::ErrorKind::unavailable, "standard input cannot be read", "-");
     }
     return text;
 }
@@ -89,6 +92,23 @@ base::Result<std::vector<InputFile>> read_inputs(const std::vector<std::string>&
         }
     }
     return files;
+}
+
+base::Error at_file(base::Error error, const std::string& file) {
+    error.path = error.path.empty() || error.path == file ? file : file + ":" + error.path;
+    return error;
+}
+
+base::Result<translate::Settings> read_settings(const std::string& name) {
+    if (name.empty()) return translate::Settings{};
+    const auto text = read_text(name);
+    if (!text) return tl::unexpected(text.error());
+    auto settings = translate::read_settings_text(*text);
+    if (settings) return settings;
+    base::Error error = std::move(settings).error();
+    // Several problems of a file stand in lines, each with its own place.
+    if (error.message.starts_with(error.path + ": ")) error.path.clear();
+    return tl::unexpected(at_file(std::move(error), name));
 }
 
 }  // namespace drawbridge::cli

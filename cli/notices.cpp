@@ -83,6 +83,12 @@ std::string_view colour_of(Severity severity) {
     return "";
 }
 
+/// Whether the message names the file already, as those of `base::read_file` do.
+bool says_its_place(const base::Error& error) {
+    return error.path.empty() || error.message.find(" " + error.path) != std::string::npos ||
+           error.message.starts_with(error.path);
+}
+
 }  // namespace
 
 void Notices::diagnostic(const Origin& origin, const Identity& identity,
@@ -126,7 +132,7 @@ void Notices::failure(const base::Error& error) {
         text_ += writer.member("message", error.message).end_object().take() + "\n";
         return;
     }
-    const std::string place = error.path.empty() ? "" : printable(error.path) + ": ";
+    const std::string place = says_its_place(error) ? "" : printable(error.path) + ": ";
     for (std::string_view rest = error.message; !rest.empty();) {
         const auto line = rest.substr(0, rest.find('\n'));
         text_ += "drawbridge: " + place + printable(line) + "\n";

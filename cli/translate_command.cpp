@@ -77,17 +77,6 @@ private:
     bool warned_ = false;
 };
 
-base::Error at_file(base::Error error, const std::string& file) {
-    error.path = error.path.empty() || error.path == file ? file : file + ":" + error.path;
-    return error;
-}
-
-/// Several problems of a file of settings stand in lines, each with its own place.
-base::Error at_settings(base::Error error, const std::string& file) {
-    if (error.message.starts_with(error.path + ": ")) error.path.clear();
-    return at_file(std::move(error), file);
-}
-
 base::Result<void> Command::read_sizes() {
     auto& sizes = context_.cluster.memory_sizes;
     if (!options_.fleet.empty()) {
@@ -109,13 +98,9 @@ base::Result<void> Command::prepare() {
     const auto minor = translate::parse_kubernetes_version(options_.kubernetes_version);
     if (!minor) return tl::unexpected(at_file(minor.error(), "--kubernetes-version"));
     context_.cluster.minor = *minor;
-    if (!options_.settings.empty()) {
-        const auto text = read_text(options_.settings);
-        if (!text) return tl::unexpected(text.error());
-        auto settings = translate::read_settings_text(*text);
-        if (!settings) return tl::unexpected(at_settings(settings.error(), options_.settings));
-        context_.settings = std::move(*settings);
-    }
+    auto settings = read_settings(options_.settings);
+    if (!settings) return tl::unexpected(settings.error());
+    context_.settings = std::move(*settings);
     if (auto sizes = read_sizes(); !sizes) return sizes;
     auto files = read_inputs(options_.files, options_.recursive);
     if (!files) return tl::unexpected(files.error());
@@ -141,6 +126,10 @@ base::Result<void> Command::read_documents() {
             documents_.push_back(
                 {&manifest, {files_[index].name, manifest.number, {}}, std::move(*json)});
         }
+    }
+    if (documents_.empty()) {
+        return base::fail(base::ErrorKind::not_found, "there is no manifest to translate",
+                          files_.size() == 1 ? files_.front().name : std::string());
     }
     for (const Document& document : documents_) {
         const base::JsonView root = document.json.root();

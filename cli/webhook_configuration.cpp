@@ -4,6 +4,7 @@
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "certs/pem.hpp"
+#include "cli/input.hpp"
 #include "kube/manifest.hpp"
 #include "translate/cluster_facts.hpp"
 #include "translate/match_conditions.hpp"
@@ -22,7 +23,7 @@ namespace {
 
 using base::JsonWriter;
 
-constexpr std::size_t largest_file = 1U << 20U;
+constexpr std::size_t largest_bundle = 1U << 20U;
 // Our own deadlines are shorter; a caller waits for all webhooks of a request together.
 constexpr std::int64_t seconds_to_answer = 5;
 
@@ -105,7 +106,7 @@ std::string configuration_json(const WebhookOptions& options, const translate::S
 /// The certificates of a file and nothing else of it: what is given out here is for everybody to
 /// read.
 base::Result<std::string> read_bundle(const std::string& path) {
-    const auto text = base::read_file(path, largest_file);
+    const auto text = base::read_file(path, largest_bundle);
     if (!text) return tl::unexpected(text.error());
     const auto refuse = [&](std::string_view reason) {
         return base::fail(base::ErrorKind::invalid_input,
@@ -129,21 +130,15 @@ base::Result<std::string> read_bundle(const std::string& path) {
 }  // namespace
 
 base::Result<std::string> webhook_configuration(const WebhookOptions& options) {
-    translate::Settings settings;
-    if (!options.settings.empty()) {
-        const auto text = base::read_file(options.settings, largest_file);
-        if (!text) return tl::unexpected(text.error());
-        auto read = translate::read_settings_text(*text);
-        if (!read) return tl::unexpected(read.error());
-        settings = std::move(*read);
-    }
+    const auto settings = read_settings(options.settings);
+    if (!settings) return tl::unexpected(settings.error());
     std::string bundle;
     if (!options.ca_bundle.empty()) {
         auto read = read_bundle(options.ca_bundle);
         if (!read) return read;
         bundle = std::move(*read);
     }
-    return kube::json_to_yaml(configuration_json(options, settings, bundle));
+    return kube::json_to_yaml(configuration_json(options, *settings, bundle));
 }
 
 }  // namespace drawbridge::cli

@@ -1,15 +1,13 @@
 #include "server/options.hpp"
 
+#include "base/command_line.hpp"
 #include "server/router.hpp"
 
-#include <CLI/CLI.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <iostream>
-#include <map>
 #include <thread>
 
 namespace drawbridge::server {
@@ -21,16 +19,17 @@ constexpr std::uint16_t operator_port = 8081;
 tl::unexpected<base::Error> bad_address(std::string_view text) {
     return base::fail(
         base::ErrorKind::invalid_input,
-        fmt::format("{} is no address; write for example 127.0.0.1:9443, [::1]:9443 or :9443",
+        fmt::format("\"{}\" is no address; write for example 127.0.0.1:9443, [::1]:9443 or :9443",
                     text));
 }
 
 void add_time(CLI::App& app, const std::string& name, std::chrono::nanoseconds& time,
               const std::string& help) {
-    const auto read = [&time](const std::string& text) {
+    const auto read = [&time, name](const std::string& text) {
         const auto given = parse_go_duration(text);
         if (!given || given->count() < 0) {
-            throw CLI::ValidationError(text + " is no duration; write for example 500ms, 5s or 2m");
+            throw CLI::ValidationError(
+                name, "\"" + text + "\" is no duration; write for example 500ms, 5s or 2m");
         }
         time = *given;
     };
@@ -41,9 +40,9 @@ void add_time(CLI::App& app, const std::string& name, std::chrono::nanoseconds& 
 
 void add_address(CLI::App& app, const std::string& name, Address& address,
                  const std::string& help) {
-    const auto read = [&address](const std::string& text) {
+    const auto read = [&address, name](const std::string& text) {
         const auto given = parse_address(text);
-        if (!given) throw CLI::ValidationError(given.error().message);
+        if (!given) throw CLI::ValidationError(name, given.error().message);
         address = *given;
     };
     app.add_option_function<std::string>(name, read, help)->type_name("ADDR:PORT");
@@ -75,11 +74,10 @@ void add_tls(CLI::App& app, TlsOptions& tls) {
 
 void add_cluster(CLI::App& app, ServeOptions& options) {
     ClusterOptions& cluster = options.cluster;
-    const std::map<std::string, StoreKind> stores = {{"memory", StoreKind::memory},
-                                                     {"kubernetes", StoreKind::kubernetes}};
-    app.add_option("--store", cluster.store,
-                   "where claim templates are kept: memory (default) or kubernetes")
-        ->transform(CLI::CheckedTransformer(stores).description(""));
+    base::add_choice<StoreKind>(
+        app, "--store", cluster.store,
+        {{"memory", StoreKind::memory}, {"kubernetes", StoreKind::kubernetes}},
+        "where claim templates are kept (default memory)");
     app.add_option("--kubeconfig", cluster.kubeconfig,
                    "credentials for --store kubernetes (default: the pod's own)");
     auto* const fleet = app.add_option("--fleet", cluster.fleet,
@@ -113,12 +111,7 @@ void add_limits(CLI::App& app, ServeOptions& options) {
              "how long to go on accepting after SIGTERM");
     add_time(app, "--drain-limit", options.drain.finishing,
              "how long to wait then for what is open");
-    const std::map<std::string, base::Level> levels = {{"debug", base::Level::debug},
-                                                       {"info", base::Level::info},
-                                                       {"warn", base::Level::warn},
-                                                       {"error", base::Level::error}};
-    app.add_option("--log-level", options.log_level, "debug, info (default), warn or error")
-        ->transform(CLI::CheckedTransformer(levels).description(""));
+    base::add_log_level(app, options.log_level);
 }
 
 /// What CLI11 cannot check option by option.
@@ -168,21 +161,25 @@ base::Result<Address> parse_address(std::string_view text) {
     return address;
 }
 
-std::variant<ServeOptions, ExitNow> parse_options(const std::vector<std::string>& arguments) {
-    ServeOptions options;
-    options.capacity.threads = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
-    CLI::App app("Answer admission reviews of pods over HTTPS.", "drawbridge serve");
+void add_options(CLI::App& app, ServeOptions& options) {
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     add_ports(app, options);
     add_tls(app, options.tls);
     add_cluster(app, options);
     add_limits(app, options);
+    base::refuse_empty_values(app);
+}
+
+std::variant<ServeOptions, ExitNow> parse_options(const std::vector<std::string>& arguments) {
+    ServeOptions options;
+    options.capacity.threads = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
+    CLI::App app("Answer admission reviews of pods over HTTPS.", "drawbridge serve");
+    add_options(app, options);
     try {
         app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
         check_together(options);
     } catch (const CLI::ParseError& error) {
-        // CLI11 has statuses of its own; ours are 0 and 1.
-        return ExitNow{app.exit(error) == 0 ? 0 : 1};
+        return ExitNow{base::exit_status(app, error)};
     }
     set_default_addresses(options);
     return options;

@@ -11,6 +11,10 @@
 #include <variant>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace drawbridge::server {
 
 /// An IP address and a port.
@@ -65,6 +69,9 @@ struct ServeOptions {
 struct ExitNow {
     int status;
 };
+
+/// The options of `serve`, which read their values into `options`.
+void add_options(CLI::App& app, ServeOptions& options);
 
 /// Reads the arguments behind `serve`; prints help or what is wrong.
 [[nodiscard]] std::variant<ServeOptions, ExitNow> parse_options(

@@ -1,12 +1,10 @@
 #include "agent/process/options.hpp"
 
+#include "base/command_line.hpp"
 #include "base/version.hpp"
 #include "kube/names.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-
-#include <map>
 
 namespace drawbridge::agent {
 namespace {
@@ -57,15 +55,6 @@ void add_source(CLI::App& app, SourceOptions& source) {
                  "publish although a device plugin of this node offers nvidia.com/gpu");
 }
 
-void add_log(CLI::App& app, base::Level& level) {
-    const std::map<std::string, base::Level> levels = {{"debug", base::Level::debug},
-                                                       {"info", base::Level::info},
-                                                       {"warn", base::Level::warn},
-                                                       {"error", base::Level::error}};
-    app.add_option("--log-level", level, "debug, info (default), warn or error")
-        ->transform(CLI::CheckedTransformer(levels).description(""));
-}
-
 }  // namespace
 
 std::variant<AgentOptions, ExitNow> parse_options(int count, char** arguments) {
@@ -94,11 +83,12 @@ std::variant<AgentOptions, ExitNow> parse_options(int count, char** arguments) {
                  "give containers the attributes of their devices as files (KEP-5304)");
     add_paths(app, options.paths);
     add_source(app, options.source);
-    add_log(app, options.log_level);
+    base::add_log_level(app, options.log_level);
+    base::refuse_empty_values(app, {"--runtime-socket"});
     try {
         app.parse(count, arguments);
     } catch (const CLI::ParseError& error) {
-        return ExitNow{app.exit(error) == 0 ? 0 : 1};
+        return ExitNow{base::exit_status(app, error)};
     }
     return options;
 }

@@ -2,9 +2,9 @@
 
 #include "agent/node_status.hpp"
 #include "agent/process/address.hpp"
+#include "base/command_line.hpp"
 #include "base/result.hpp"
 
-#include <CLI/CLI.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <fmt/format.h>
 
@@ -44,25 +44,25 @@ Result<std::string> fetch(const std::string& address) {
 
 int run_status(int count, char** arguments) {
     CLI::App app("print devices, shares, owners and usage of this node", "drawbridge-agent status");
-    std::string form = "table";
+    bool json = false;
     std::string address = "127.0.0.1:8082";
-    app.add_option("-o,--output", form, "table (default) or json")
-        ->check(CLI::IsMember({"table", "json"}));
+    base::add_choice<bool>(app, "-o,--output", json, {{"table", false}, {"json", true}},
+                           "form of the output (default table)");
     app.add_option("--operator", address, "operator port of the agent (default 127.0.0.1:8082)");
+    base::refuse_empty_values(app);
     app.footer("Example:\n  kubectl exec -n drawbridge-agent AGENT-POD -- drawbridge-agent status");
     try {
         app.parse(count, arguments);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 1;
+        return base::exit_status(app, error);
     }
     auto text = fetch(address);
-    if (text && form == "table") text = status_table(*text);
+    if (text && !json) text = status_table(*text);
     if (!text) {
         std::cerr << "drawbridge-agent: " << text.error().message << '\n';
         return 1;
     }
-    std::cout << *text << std::flush;
-    return std::cout.good() ? 0 : 1;
+    return base::print_output("drawbridge-agent", *text);
 }
 
 }  // namespace drawbridge::agent

@@ -36,12 +36,11 @@ TEST_CASE("only what is bad makes the status bad") {
     CHECK(cli::check_status({{CheckState::good, "api", ""}, {CheckState::bad, "x", ""}}) == 2);
 }
 
-TEST_CASE("settings that cannot be read, and a cluster that is not there, are findings") {
+TEST_CASE("settings and credentials that cannot be read are a failure, and no finding") {
     const auto unread = cli::run_check({.kubeconfig = {}, .settings = "/nowhere/settings.yaml"});
-    REQUIRE(unread.size() == 1);
-    CHECK(unread.front().subject == "settings");
+    REQUIRE_FALSE(unread);
+    CHECK(unread.error().message.find("/nowhere/settings.yaml") != std::string::npos);
     const auto nowhere = cli::run_check({.kubeconfig = "/nowhere/kubeconfig"});
-    REQUIRE(nowhere.size() == 1);
-    CHECK(nowhere.front().state == CheckState::bad);
-    CHECK(nowhere.front().text.find("/nowhere/kubeconfig") != std::string::npos);
+    REQUIRE_FALSE(nowhere);
+    CHECK(nowhere.error().message.find("/nowhere/kubeconfig") != std::string::npos);
 }

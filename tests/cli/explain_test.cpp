@@ -41,14 +41,22 @@ TEST_CASE("docs/codes.md is what the codes say") {
 
 TEST_CASE("completion scripts name every command and option") {
     const std::vector<cli::CommandWords> commands = {
-        {"translate", "print manifests", {"--fleet", "--strict"}, {}},
+        {"translate",
+         "print manifests",
+         {{{"--fleet"}, true, {}}, {{"--strict"}, false, {}}, {{"--output", "-o"}, true, {"yaml"}}},
+         {}},
         {"explain", "say what a code means", {}, {"memory-unit"}}};
     for (const char* shell : {"bash", "zsh", "fish"}) {
         CAPTURE(shell);
         const auto script = cli::completion_script(shell, commands);
         REQUIRE(script);
-        for (const char* word : {"translate", "explain", "--fleet", "--strict", "memory-unit"}) {
-            CHECK(script->find(word) != std::string::npos);
+        const bool fish = std::string_view(shell) == "fish";  // it writes names without dashes
+        for (const std::string word :
+             {"translate", "explain", "--fleet", "--strict", "--output", "memory-unit", "yaml"}) {
+            CAPTURE(word);
+            const bool option = word.starts_with("--");
+            CHECK(script->find(fish && option ? "-l " + word.substr(2) : word) !=
+                  std::string::npos);
         }
     }
     CHECK_FALSE(cli::completion_script("csh", commands));

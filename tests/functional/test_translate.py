@@ -418,8 +418,13 @@ def test_several_files_make_one_output(tmp_path: Path) -> None:
     pytest.param("[" * 100_000, (1, 129), "128", id="deep"),
     ("{{ .Values.pod }}\n", (1, 2), "rendered"),
     ("a: &x [*x, *x]\n", (1, 8), "itself"),
+    ('   {"a": 1,, }', (1, 12), "JSON"),
+    ('{"a": 1}\n\n  {"b":, }', (3, 8), "JSON"),
+    ('a: 1\n--- {"a": 1,, }\n', (2, 13), "JSON"),
+    ('b: 1\na: "x\n', (3, 1), "begins at line 2"),
+    pytest.param(POD.encode("utf-16"), (1, 1), "UTF-16", id="utf-16"),
 ])  # fmt: skip
-def test_unreadable_input_is_a_failure_with_its_place(text: str, place: tuple[int, int], words: str) -> None:
+def test_unreadable_input_is_a_failure_with_its_place(text: str | bytes, place: tuple[int, int], words: str) -> None:
     answer = translate(text, "-o", "json")
     own_failure(answer, words)
     (error,) = answer.notices()
@@ -433,6 +438,73 @@ def test_a_failure_wins_over_all_that_was_good(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"{POD}---\n{DENIED}---\n{WARNED}")
     (tmp_path / "b.yaml").write_text("a: b: c\n")
     own_failure(call("translate", "-f", tmp_path, "--strict", "--notices", "json"), "b.yaml", "mapping values")
+
+
+def test_input_without_a_manifest_is_a_failure(tmp_path: Path) -> None:
+    for text in ("", "\n", "# nothing\n---\n", "---\nnull\n"):
+        own_failure(translate(text), "no manifest")
+    (tmp_path / "empty.yaml").touch()
+    own_failure(call("translate", "-f", tmp_path, "--notices", "json"), "no manifest", "empty.yaml")
+    (tmp_path / "pod.yaml").write_text(POD)
+    assert call("translate", "-f", tmp_path).status == 0
+
+
+def test_standard_input_that_cannot_be_read_is_a_failure(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    done = subprocess.run([program(), "translate", "-f", "-"], stdin=folder, capture_output=True, text=True)
+    os.close(folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "standard input cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [
+    ("translate", "-f", "-", "--settings", ""), ("translate", "-f", "-", "--fleet", ""),
+    ("translate", "-f", "-", "--device-memory", ""), ("translate", "-f", ""), ("webhook", "--ca-bundle", ""),
+    ("webhook", "--settings", ""), ("check", "--kubeconfig", ""), ("check", "--settings", ""),
+    ("serve", "--self-signed", "x", "--settings", ""), ("serve", "--tls-cert", "", "--tls-key", "k"),
+])  # fmt: skip
+def test_an_empty_value_does_not_count_as_not_given(arguments: tuple[str, ...]) -> None:
+    answer = call(*arguments, text=POD)
+    assert (answer.status, answer.text) == (1, ""), answer.errors
+    option = {"-f": "--filename"}.get(given := arguments[arguments.index("") - 1], given)
+    assert answer.errors.startswith(f"{option}: the value is empty"), answer.errors
+
+
+@pytest.mark.parametrize(("arguments", "error"), [
+    (("translate", "-f", "-", "-o", "toml"), '--output: "toml" is none of yaml|json'),
+    (("serve", "--self-signed", "x", "--store", "1"), '--store: "1" is none of memory|kubernetes'),
+    (("serve", "--self-signed", "x", "--log-level", "x"), '--log-level: "x" is none of debug|info|warn|error'),
+    (("serve", "--self-signed", "x", "--listen", "foo:80"), '--listen: "foo:80" is no address'),
+    (("serve", "--self-signed", "x", "--idle-timeout", "5"), '--idle-timeout: "5" is no duration'),
+    (("webhook", "--namespace", "A_B"), '--namespace: "A_B" is no name of a namespace'),
+    (("webhook", "--service", "a.b"), '--service: "a.b" is no name of a service'),
+])  # fmt: skip
+def test_a_wrong_value_names_its_option_and_what_is_right(arguments: tuple[str, ...], error: str) -> None:
+    answer = call(*arguments, text=POD)
+    assert (answer.status, answer.text) == (1, "")
+    assert answer.errors.startswith(error), answer.errors
+
+
+@pytest.mark.parametrize("arguments", [
+    ("translate", "-f", "-"), ("explain",), ("explain", "memory-unit"), ("webhook",), ("completion", "bash")])  # fmt: skip
+def test_output_that_cannot_be_written_is_a_failure(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([program(), *arguments], input=POD.encode(), stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert b"standard output cannot be written" in done.stderr
+
+
+def test_own_failures_of_check_and_webhook_have_status_1_and_name_the_file(tmp_path: Path) -> None:
+    wrong = tmp_path / "settings.yaml"
+    wrong.write_text("apiVersion: drawbridge.dev/v1\nkind: Settings\nnone: 1\n")
+    for command in ("check", "webhook"):
+        for file in (wrong, tmp_path / "missing.yaml"):
+            answer = call(command, "--settings", file)
+            assert (answer.status, answer.text) == (1, "")
+            assert answer.errors.count(str(file)) == 1, answer.errors
+    answer = call("check", "--kubeconfig", tmp_path / "none")
+    assert (answer.status, answer.text) == (1, "")
+    assert answer.errors.count(str(tmp_path / "none")) == 1, answer.errors
 
 
 def test_input_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
@@ -631,6 +703,11 @@ def test_completion_scripts_know_commands_and_options(tmp_path: Path) -> None:
     assert complete("tr", 1) == ["translate"]
     assert complete("translate --dev", 2) == ["--device-memory"]
     assert complete("explain memory-un", 2) == ["memory-unit"]
-    for shell in ("zsh", "fish"):
-        assert "--device-memory" in call("completion", shell).text
+    assert complete("translate -o ''", 3) == ["yaml", "json"]
+    assert complete("translate --notices j", 3) == ["json"]
+    assert complete("translate -f p", 3) == []  # a file: the shell's own completion
+    assert complete("serve --self", 2) == ["--self-signed"]
+    assert complete("serve --store k", 3) == ["kubernetes"]
+    assert "--device-memory" in call("completion", "zsh").text
+    assert " -l device-memory " in call("completion", "fish").text
     assert call("completion", "csh").status == 1
