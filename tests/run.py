@@ -64,24 +64,37 @@ def run(title: str, command: list[str], **environment: str) -> Step:
     log = log_of(title)
     print(f"  {title} ...", flush=True)
     began = time.monotonic()
+    progress = Progress()
     with log.open("wb") as sink:
         child = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=os.environ | environment)  # fmt: skip
         for line in child.stdout or ():
             sink.write(line)
-            progress(line)
+            progress.show(line)
         status = child.wait()
-    progress(b"")
+    progress.end()
     print(f"  {title}: {'done' if status == 0 else f'exit status {status}'}, {time.monotonic() - began:.0f} s", flush=True)
     return Step(status, log.read_text(encoding="utf-8", errors="replace"), log)
 
 
-def progress(line: bytes) -> None:
-    """Shows the newest line of a running command, on a terminal only."""
-    if sys.stdout.isatty():
+class Progress:
+    """Shows the newest line of a running command: on a terminal each, elsewhere one a minute."""
+
+    def __init__(self) -> None:
+        self.shown = time.monotonic()
+
+    def show(self, line: bytes) -> None:
         text = line.decode(errors="replace").strip()[:100]
-        print(f"\r\033[K    {text}" if text else "\r\033[K", end="", flush=True)
+        if sys.stdout.isatty():
+            print(f"\r\033[K    {text}" if text else "\r\033[K", end="", flush=True)
+        elif text and time.monotonic() - self.shown > 60:
+            self.shown = time.monotonic()
+            print(f"    {text}", flush=True)
+
+    def end(self) -> None:
+        if sys.stdout.isatty():
+            print("\r\033[K", end="", flush=True)
 
 
 def show(step: Step, lines: int = 60) -> None:
@@ -364,14 +377,17 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help="what to run (default: all)")
     parser.add_argument("--list", action="store_true", help="name the parts and end")
     parser.add_argument("--long", action="store_true", help="the long forms instead")
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # the arguments, and no more
     options = parser.parse_args()
     parts = LONG if options.long else PARTS
+    if unknown := [name for name in options.parts if name not in parts]:
+        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(parts)}")
+    if options.check:
+        return 0
     if options.list:
         for name, part in parts.items():
             print(f"{name:<12} {part.__doc__}")
         return 0
-    if unknown := [name for name in options.parts if name not in parts]:
-        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(parts)}")
     results: dict[str, Count] = {}
     seconds: dict[str, float] = {}
     for name in options.parts or parts:

@@ -102,6 +102,8 @@ def build(component: Component, folder: Path) -> None:
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
     choice = [f"-modfile={component.module_file}", "-mod=readonly", "-trimpath"]
     title = f"{component.name} {component.version}"
+    if shutil.which("go") is None:
+        raise BuildFailed(f"{title} is built with Go 1.26 or newer, and there is no go on PATH")
     print(f"Building {title}, once on this machine ...", flush=True)
     began = time.monotonic()
     # What is given to -o is a folder where there are several packages, a file where there is one.

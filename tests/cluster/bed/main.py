@@ -39,7 +39,15 @@ class Steps:
         print(f"{time.monotonic() - self.began:6.1f} s  {text}", flush=True)
 
 
+def refuse_together(options: argparse.Namespace) -> None:
+    """What cannot work together is told before anything is started."""
+    for wanted in ("drawbridge", "agent"):
+        if options.control_plane_only and getattr(options, wanted):
+            raise ValueError(f"--{wanted} runs in a pod, and --control-plane-only has no node for it")
+
+
 def up(options: argparse.Namespace) -> int:
+    refuse_together(options)
     steps = Steps()
     cluster = Cluster(options.name, steps)
     gates = None if options.feature_gates is None else tuple(filter(None, options.feature_gates.split(",")))
