@@ -31,11 +31,14 @@ std::vector<std::pair<std::string, std::string>> environment_of(const ClaimShape
     return variables;
 }
 
-VariableFate fate_of(std::string_view name, std::string_view value, const Settings& settings) {
+VariableFate fate_of(base::JsonView variable, const Settings& settings) {
+    const std::string_view name = variable["name"].string_or("");
     if (name == "CUDA_DISABLE_CONTROL") {
-        return base::is_go_true(value) ? VariableFate::control_disabled : VariableFate::kept;
+        const bool disabled = base::is_go_true(variable["value"].string_or(""));
+        return disabled ? VariableFate::control_disabled : VariableFate::kept;
     }
     if (name == visible_devices) {
+        const std::string_view value = variable["value"].string_or("");
         const bool harmless = value == "none" || value == "void";
         return harmless ? VariableFate::kept : VariableFate::ignored;
     }

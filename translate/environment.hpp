@@ -1,6 +1,7 @@
 #pragma once
 // The variables that a translation sets in containers (legacy-requests.md R13).
 
+#include "base/json.hpp"
 #include "translate/claim_shape.hpp"
 #include "translate/settings.hpp"
 
@@ -18,10 +19,9 @@ namespace drawbridge::translate {
 /// What became of a variable that a user set in a container with a device.
 enum class VariableFate { kept, ignored, control_disabled };
 
-/// HAMi's own variables mean nothing where the claim decides; `value` is the literal one, empty if
-/// there is none.
-[[nodiscard]] VariableFate fate_of(std::string_view name, std::string_view value,
-                                   const Settings& settings);
+/// HAMi's own variables mean nothing where the claim decides. `variable` is an entry of a
+/// container's `env`, of which the literal value counts.
+[[nodiscard]] VariableFate fate_of(base::JsonView variable, const Settings& settings);
 
 /// Whether a variable of this name may have been set by us.
 [[nodiscard]] bool is_own_variable(std::string_view name);

@@ -39,10 +39,10 @@ void check_environment(const PodView& pod, const std::vector<std::optional<Claim
         const base::JsonView environment = container.json["env"];
         for (std::size_t place = 0; place < environment.size(); ++place) {
             const base::JsonView variable = environment.at(place);
+            const VariableFate fate = fate_of(variable, settings);
+            if (fate == VariableFate::kept) continue;
             const std::string_view name = variable["name"].string_or("");
             const std::string_view value = variable["value"].string_or("");
-            const VariableFate fate = fate_of(name, value, settings);
-            if (fate == VariableFate::kept) continue;
             const bool control = fate == VariableFate::control_disabled;
             report(diagnostics, control ? Code::control_disabled : Code::variable_ignored,
                    {container.path / "env" / place, container.name, std::string(name),
