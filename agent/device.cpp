@@ -30,9 +30,12 @@ std::optional<TaintEffect> effect_from_name(std::string_view name) {
     return std::nullopt;
 }
 
+bool has_fault(const Device& device, std::string_view key) {
+    return std::ranges::find(device.faults, key, &Fault::key) != device.faults.end();
+}
+
 bool is_lost(const Device& device) {
-    return std::ranges::any_of(device.faults,
-                               [](const Fault& fault) { return fault.key == lost_key; });
+    return has_fault(device, lost_key);
 }
 
 std::string device_name(const Device& device) {

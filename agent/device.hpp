@@ -50,7 +50,7 @@ enum class TaintEffect { none, no_schedule, no_execute };
 
 /// Something that is wrong with a device: one for each dimension (node-agent.md 12).
 struct Fault {
-    std::string key = {};    ///< without domain: `xid`, `gpu-lost`, `reset-required`, `unmonitored`
+    std::string key = {};    ///< without domain: `xid`, `gpu-lost`, ...
     std::string value = {};  ///< may be empty
     TaintEffect effect = TaintEffect::no_schedule;
     std::string message = {};  ///< for people, at most 1024 bytes
@@ -60,6 +60,9 @@ struct Fault {
 
 /// Key of the fault of a device that does not answer any more.
 inline constexpr std::string_view lost_key = "gpu-lost";
+/// Key of the fault of a device of which the driver tells nothing: unloaded, being replaced,
+/// broken.
+inline constexpr std::string_view driver_key = "driver-failed";
 
 struct Device {
     std::string uuid = {};  ///< identity: `GPU-...` or `MIG-...`
@@ -77,6 +80,7 @@ struct Device {
     [[nodiscard]] bool operator==(const Device&) const = default;
 };
 
+[[nodiscard]] bool has_fault(const Device& device, std::string_view key);
 [[nodiscard]] bool is_lost(const Device& device);
 
 /// The name in the slice: a DNS label made of the UUID alone, so that it stays over reboots, moved

@@ -63,6 +63,7 @@ const Fault* find_fault(const Device& device, std::string_view key) {
 
 std::string reason_of(const Fault& fault) {
     if (fault.key == lost_key) return "GpuLost";
+    if (fault.key == driver_key) return "GpuDriverFailed";
     if (fault.key == "xid") return "GpuError";
     if (fault.key == "reset-required") return "GpuResetRequired";
     return "GpuFault";

@@ -23,6 +23,13 @@ Fault reset_required() {
             .message = "the GPU must be reset before it is whole again"};
 }
 
+/// Who is running may run on: a driver whose library was replaced serves those that have it open.
+Fault driver_failed() {
+    return {.key = std::string(driver_key),
+            .effect = TaintEffect::no_schedule,
+            .message = "the driver does not answer for this GPU"};
+}
+
 Fault unmonitored() {
     return {.key = "unmonitored",
             .effect = TaintEffect::none,
@@ -44,9 +51,11 @@ bool is_application_xid(std::int64_t xid) {
 
 std::vector<Fault> FaultTracker::look(const std::string& uuid, const DeviceProbe& probe) {
     State& state = states_[uuid];
-    bool good = probe.answers && !probe.reset_required;
+    bool good = probe.answers && probe.driver_works && !probe.reset_required;
     if (!probe.answers) state.faults[std::string(lost_key)] = lost();
     if (probe.reset_required) state.faults["reset-required"] = reset_required();
+    state.faults.erase(std::string(driver_key));
+    if (!probe.driver_works) state.faults.emplace(driver_key, driver_failed());
     for (const std::int64_t xid : probe.xids) {
         ++xids_[{uuid, xid}];
         if (is_application_xid(xid)) continue;

@@ -1,6 +1,7 @@
 #pragma once
 // From what a GPU reports to the faults it is published with: rises at once, falls only after the
-// GPU has proved itself for a while (node-agent.md 12). Pure.
+// GPU has proved itself for a while (node-agent.md 12); that of a driver falls when it works again.
+// Pure.
 
 #include "agent/device.hpp"
 
@@ -15,6 +16,7 @@ namespace drawbridge::agent {
 /// One look at one GPU.
 struct DeviceProbe {
     bool answers = true;                  ///< false: the driver calls it lost
+    bool driver_works = true;             ///< false: the driver tells nothing of it
     bool reset_required = false;          ///< rows wait for a remap, or the driver asks for a reset
     bool monitored = true;                ///< errors are reported to us
     std::vector<std::int64_t> xids = {};  ///< since the last look

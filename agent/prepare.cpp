@@ -39,6 +39,12 @@ Result<const Offer*> find_offer(const Inventory& inventory, std::string_view dev
         return fail(ErrorKind::unavailable,
                     fmt::format("device {} ({}) is lost", device, offer->device.uuid));
     }
+    if (has_fault(offer->device, driver_key)) {
+        return fail(ErrorKind::unavailable,
+                    fmt::format("device {} ({}) cannot be given to a container while the driver "
+                                "does not answer",
+                                device, offer->device.uuid));
+    }
     return offer;
 }
 

@@ -24,9 +24,9 @@ struct PrepareView {
 
 /// The shares of a claim that was never prepared, in the order of the allocation. Fails with what
 /// is wrong and with whom it clashes: a claim without allocation or consumer (`conflict`), another
-/// pool, a device that is not there or is lost (`unavailable`), amounts that the device does not
-/// offer, sums over all claims above a capacity (`conflict`: the scheduler can give a device twice,
-/// and a forced deletion frees it before the container ends).
+/// pool, a device that is not there, is lost or has no driver (`unavailable`), amounts that the
+/// device does not offer, sums over all claims above a capacity (`conflict`: the scheduler can give
+/// a device twice, and a forced deletion frees it before the container ends).
 [[nodiscard]] base::Result<std::vector<Share>> plan_prepare(const ClaimFacts& facts,
                                                             const PrepareView& view);
 
@@ -34,8 +34,8 @@ struct PrepareView {
 /// in the same order.
 [[nodiscard]] bool is_same_allocation(const std::vector<Share>& shares, const ClaimFacts& facts);
 
-/// Checks stored shares again before their files are made anew: each device is there, not lost, and
-/// the UUID is the one it was.
+/// Checks stored shares again before their files are made anew: each device is there, not lost, its
+/// driver answers, and the UUID is the one it was.
 [[nodiscard]] base::Result<void> check_devices(const std::vector<Share>& shares,
                                                const Inventory& inventory);
 

@@ -116,11 +116,12 @@ NvmlCode NvmlLibrary::device(unsigned index, NvmlHandle& handle) const {
     return call("nvmlDeviceGetHandleByIndex_v2", index, &handle);
 }
 
-bool NvmlLibrary::is_mig_enabled(NvmlHandle card) const {
+NvmlCode NvmlLibrary::mig_mode(NvmlHandle card, bool& enabled) const {
     unsigned current = 0;
     unsigned pending = 0;
-    return call("nvmlDeviceGetMigMode", card, &current, &pending) == NvmlCode::success &&
-           current == 1;
+    const NvmlCode code = call("nvmlDeviceGetMigMode", card, &current, &pending);
+    enabled = code == NvmlCode::success && current == 1;
+    return code == NvmlCode::not_supported ? NvmlCode::success : code;
 }
 
 std::vector<NvmlHandle> NvmlLibrary::mig_devices(NvmlHandle card) const {

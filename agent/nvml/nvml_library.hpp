@@ -13,7 +13,22 @@
 namespace drawbridge::agent {
 
 /// An answer of NVML: 0 is success.
-enum class NvmlCode : int { success = 0, not_supported = 3, timed_out = 10, gpu_lost = 15 };
+enum class NvmlCode : int {
+    success = 0,
+    uninitialized = 1,
+    not_supported = 3,
+    driver_not_loaded = 9,
+    timed_out = 10,
+    gpu_lost = 15,
+    reset_required = 16,
+    driver_mismatch = 18  ///< the driver's library was replaced, its kernel module not yet
+};
+
+/// Whether an answer is one of the driver as a whole and of no single GPU.
+[[nodiscard]] constexpr bool is_of_driver(NvmlCode code) {
+    return code == NvmlCode::uninitialized || code == NvmlCode::driver_not_loaded ||
+           code == NvmlCode::driver_mismatch;
+}
 
 using NvmlHandle = void*;
 
@@ -41,7 +56,7 @@ public:
     [[nodiscard]] NvmlCode device(unsigned index, NvmlHandle& handle) const;
     /// MIG instances of a card; empty where it has none, or MIG is off.
     [[nodiscard]] std::vector<NvmlHandle> mig_devices(NvmlHandle card) const;
-    [[nodiscard]] bool is_mig_enabled(NvmlHandle card) const;
+    [[nodiscard]] NvmlCode mig_mode(NvmlHandle card, bool& enabled) const;
 
     [[nodiscard]] NvmlCode uuid(NvmlHandle device, std::string& text) const;
     [[nodiscard]] std::string name(NvmlHandle device) const;

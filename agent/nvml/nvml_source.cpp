@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace drawbridge::agent {
@@ -18,33 +20,40 @@ namespace {
 
 using base::Result;
 
-/// GPUs as NVML shows them. A look opens the library where it is not open, and closes it when it
-/// knows no device any more: a driver that was loaded anew is seen by a new NVML alone.
+std::string_view card_of(const Device& device) {
+    return device.mig ? device.mig->parent_uuid : device.uuid;
+}
+
+/// What a card's answer says of it.
+DeviceProbe silent_probe(NvmlCode code) {
+    if (code == NvmlCode::gpu_lost) return {.answers = false};
+    if (code == NvmlCode::reset_required) return {.reset_required = true};
+    return {.driver_works = false};
+}
+
+/// GPUs as NVML shows them. A look opens the library where it is not open, and closes it when the
+/// driver fails: one that was loaded anew is seen by a new NVML alone. Until then the GPUs are
+/// those that were there before, with a fault.
 class NvmlSource final : public DeviceSource {
 public:
     explicit NvmlSource(DriverRoot root) : root_(std::move(root)) {}
 
     Result<std::vector<Device>> read() override {
-        if (!nvml_) {
-            auto opened = NvmlLibrary::open(nvml_paths(root_));
-            if (!opened) return tl::unexpected(opened.error());
-            nvml_ = std::move(*opened);
-            watched_.clear();
+        auto devices = ask();
+        if (!devices) nvml_.reset();
+        tell_driver(devices);
+        if (devices) {
+            last_ = *devices;
+        } else if (last_) {
+            return without_driver();
         }
-        const auto count = nvml_->device_count();
-        if (!count) {
-            nvml_.reset();
-            return tl::unexpected(count.error());
-        }
-        take_events();
-        std::vector<Device> devices;
-        for (unsigned index = 0; index < *count; ++index)
-            add_card(index, devices);
         return devices;
     }
 
+    /// Those of a driver that works; what they were before stands while it does not.
     Result<DriverEdits> edits() override {
-        return driver_edits(root_, nvml_ ? nvml_->driver_version() : std::string());
+        if (!nvml_) return base::fail(base::ErrorKind::unavailable, "NVML is not open");
+        return driver_edits(root_, nvml_->driver_version());
     }
 
     std::string name() const override { return "NVML"; }
@@ -58,6 +67,51 @@ private:
         std::vector<Device> devices;
     };
 
+    Result<std::vector<Device>> ask() {
+        if (!nvml_) {
+            auto opened = NvmlLibrary::open(nvml_paths(root_));
+            if (!opened) return tl::unexpected(opened.error());
+            nvml_ = std::move(*opened);
+            watched_.clear();
+        }
+        const auto count = nvml_->device_count();
+        if (!count) return tl::unexpected(count.error());
+        take_events();
+        std::vector<Device> devices;
+        std::map<unsigned, NvmlCode> silent;
+        for (unsigned index = 0; index < *count; ++index) {
+            const NvmlCode code = add_card(index, devices);
+            if (is_of_driver(code)) {
+                return base::fail(base::ErrorKind::unavailable,
+                                  fmt::format("NVML fails: code {}", static_cast<int>(code)));
+            }
+            if (code != NvmlCode::success) silent.emplace(index, code);
+        }
+        for (const auto& [index, code] : silent)
+            add_silent(index, code, devices);
+        std::ranges::stable_sort(devices, {}, [](const Device& d) { return d.place.index; });
+        return devices;
+    }
+
+    void tell_driver(const Result<std::vector<Device>>& devices) {
+        const bool works = devices.has_value();
+        if (std::exchange(works_, works) == works) return;
+        base::log_event(
+            works ? base::Level::info : base::Level::error, "driver",
+            {{"works", works}, {"reason", works ? std::string_view() : devices.error().message}});
+    }
+
+    std::vector<Device> without_driver() {
+        std::map<std::string, std::vector<Fault>, std::less<>> faults;  // by card
+        std::vector<Device> devices = *last_;
+        for (Device& device : devices) {
+            const std::string card(card_of(device));
+            if (!faults.contains(card)) faults[card] = tracker_.look(card, {.driver_works = false});
+            device.faults = faults[card];
+        }
+        return devices;
+    }
+
     void take_events() {
         for (const NvmlEvent& event : nvml_->events()) {
             std::string uuid;
@@ -66,20 +120,23 @@ private:
         }
     }
 
-    /// The card, or its MIG instances in its place: both at once would give memory away twice.
-    void add_card(unsigned index, std::vector<Device>& devices) {
+    /// The card, or its MIG instances in its place: both at once would give memory away twice. Adds
+    /// nothing where the card does not answer, and gives what it says.
+    NvmlCode add_card(unsigned index, std::vector<Device>& devices) {
         NvmlHandle handle = nullptr;
         std::string uuid;
         std::uint64_t memory = 0;
+        bool mig_enabled = false;
         NvmlCode code = nvml_->device(index, handle);
         if (code == NvmlCode::success) code = nvml_->uuid(handle, uuid);
         if (code == NvmlCode::success) code = nvml_->total_memory(handle, memory);
-        if (code != NvmlCode::success) return add_silent(index, code, devices);
+        if (code == NvmlCode::success) code = nvml_->mig_mode(handle, mig_enabled);
+        if (code != NvmlCode::success) return code;
         Device card = describe(handle, uuid, memory);
         card.place.index = index;
         card.faults = tracker_.look(uuid, probe_of(handle, uuid));
         std::vector<Device> found;
-        if (!nvml_->is_mig_enabled(handle)) {
+        if (!mig_enabled) {
             found.push_back(std::move(card));
         } else {
             for (const NvmlHandle mig : nvml_->mig_devices(handle))
@@ -87,7 +144,10 @@ private:
             tell_empty(card, found.empty());
         }
         devices.insert(devices.end(), found.begin(), found.end());
+        // The driver counts anew when it is loaded: no card is known by two numbers.
+        std::erase_if(known_, [&](const auto& known) { return known.second.uuid == uuid; });
         known_[index] = {.uuid = uuid, .devices = std::move(found)};
+        return code;
     }
 
     /// A card in MIG mode is not offered as a whole, and so not at all before it has instances.
@@ -102,14 +162,14 @@ private:
         base::log_event(base::Level::warn, "mig_without_instances", {{"uuid", card.uuid}});
     }
 
-    /// A card that was there before and does not answer now is lost; it is named, and no other.
+    /// A card that was there before and does not answer now is named, and no other.
     void add_silent(unsigned index, NvmlCode code, std::vector<Device>& devices) {
         const auto known = known_.find(index);
         base::log_event(
             base::Level::warn, "gpu_silent",
             {{"index", std::int64_t{index}}, {"code", static_cast<std::int64_t>(code)}});
         if (known == known_.end()) return;
-        const auto faults = tracker_.look(known->second.uuid, {.answers = false});
+        const auto faults = tracker_.look(known->second.uuid, silent_probe(code));
         for (Device device : known->second.devices) {
             device.faults = faults;
             devices.push_back(std::move(device));
@@ -160,8 +220,10 @@ private:
     DriverRoot root_;
     std::unique_ptr<NvmlLibrary> nvml_;
     FaultTracker tracker_;
-    std::map<unsigned, Known> known_;  ///< by index: what a silent card was
-    std::set<std::string> empty_;      ///< cards in MIG mode without instances
+    bool works_ = true;
+    std::optional<std::vector<Device>> last_;  ///< of the last look at a driver that worked
+    std::map<unsigned, Known> known_;          ///< by index: what a silent card was
+    std::set<std::string> empty_;              ///< cards in MIG mode without instances
     std::map<std::string, bool> watched_;
     std::map<std::string, std::vector<std::int64_t>> xids_;
 };

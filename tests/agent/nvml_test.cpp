@@ -284,14 +284,101 @@ TEST_CASE("a card in MIG mode without instances is not offered") {
     CHECK(look(*source).size() == 2);
 }
 
+/// All that is wrong is that the driver does not answer, which keeps new pods away and ends none.
+bool is_without_driver(const Device& device) {
+    return keys(device.faults) == std::vector<std::string>{"driver-failed"} &&
+           device.faults[0].effect == TaintEffect::no_schedule;
+}
+
+TEST_CASE("a driver that does not start is an error as long as no device was ever seen") {
+    const Root root;
+    const Script script(root);
+    script.set("down\n");
+    const auto source = make_nvml_source({.seen = root.path()});
+    REQUIRE_FALSE(source->read());
+    CHECK(source->read().error().message.find("code 9") != std::string::npos);
+    script.set("");
+    CHECK(look(*source).size() == 2);
+}
+
+TEST_CASE("a driver's library that goes away leaves the devices with a fault") {
+    const Root root;
+    const Script script(root);
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto before = look(*source);
+    const auto edits = source->edits();
+    REQUIRE(edits);
+    const fs::path library = root.path() / "usr/lib64/libnvidia-ml.so.1";
+    fs::rename(library, root.path() / "away");
+    CHECK(look(*source) == before);  // it is open
+    script.set("down\n");
+    CHECK(is_without_driver(look(*source)[0]));
+    script.set("");
+    CHECK(is_without_driver(look(*source)[0]));
+    CHECK_FALSE(source->edits());  // not those of no driver
+    fs::rename(root.path() / "away", library);
+    CHECK(look(*source) == before);
+    CHECK(*source->edits() == *edits);
+}
+
+TEST_CASE("a driver that fails for one card alone taints that card") {
+    const Root root;
+    const Script script(root);
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto before = look(*source);
+    script.set("fails 0 999\n");
+    const auto failing = look(*source);
+    REQUIRE(failing.size() == 2);
+    CHECK(is_without_driver(failing[0]));
+    CHECK(failing[1] == before[1]);
+    script.set("fails 1 16\n");
+    CHECK(keys(look(*source)[1].faults) == std::vector<std::string>{"reset-required"});
+}
+
+TEST_CASE("a library that is newer than the kernel's part is a driver that fails") {
+    const Root root;
+    const Script script(root);
+    const auto source = make_nvml_source({.seen = root.path()});
+    const auto before = look(*source);
+    script.set("fails 1 18\n");
+    const auto failing = look(*source);
+    REQUIRE(failing.size() == 2);
+    CHECK(is_without_driver(failing[0]));
+    CHECK(is_without_driver(failing[1]));
+    script.set("");
+    CHECK(look(*source) == before);
+}
+
+TEST_CASE("what else is wrong with a GPU outlives the failure of its driver") {
+    const Root root;
+    const Script script(root);
+    const std::string mig = "mig 0\ninstance 0 1 0 18000 MIG-a\ninstance 0 5 0 9000 MIG-b\n";
+    script.set(mig);
+    const auto source = make_nvml_source({.seen = root.path()});
+    static_cast<void>(look(*source));
+    script.set(mig + "xid 0 62\n");
+    static_cast<void>(look(*source));
+    script.set("down\n");
+    const auto failing = look(*source);
+    REQUIRE(failing.size() == 3);
+    for (const Device& instance : {failing[0], failing[1]})
+        CHECK(keys(instance.faults) == std::vector<std::string>{"driver-failed", "xid"});
+    CHECK(is_without_driver(failing[2]));
+    script.set(mig);
+    CHECK(keys(look(*source)[1].faults) == std::vector<std::string>{"xid"});
+}
+
 TEST_CASE("a driver that is unloaded and loaded again is found again, and listened to") {
     const Root root;
     const Script script(root);
     const auto source = make_nvml_source({.seen = root.path()});
     const auto before = look(*source);
     script.set("down\n");
-    CHECK_FALSE(source->read());
-    CHECK(source->read().error().message.find("code 9") != std::string::npos);
+    const auto failing = look(*source);
+    REQUIRE(failing.size() == 2);
+    CHECK(is_without_driver(failing[0]));
+    CHECK(is_without_driver(failing[1]));
+    CHECK(look(*source) == failing);
     script.set("");
     CHECK(look(*source) == before);
     script.set("xid 0 62\n");

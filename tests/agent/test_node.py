@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -179,6 +180,40 @@ def test_an_error_that_nvml_reports_is_a_taint_an_event_and_a_count(agent: Agent
     assert taints == [(DRIVER + "/gpu-lost", None, "NoExecute"), (DRIVER + "/xid", "62", "NoSchedule")]
     cluster.wait_until(lambda: {event["reason"] for event in cluster.events("default")} == {"GpuLost", "GpuError"})
     assert 'xid="62"} 1\n' in get(port, "/metrics")[1]
+
+
+def test_a_driver_that_fails_later_taints_what_it_had_until_it_is_back(agent: Agent, cluster: FakeCluster) -> None:
+    root = agent.folder / "driver"
+    (root / "usr" / "lib64").mkdir(parents=True)
+    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(STANDIN)
+    port = started(agent, "--driver-root", str(root), devices=False, **nvml(agent))
+    cluster.wait_until(lambda: len(cluster.devices()) == 2)
+    device = cluster.devices()[0]
+    held = cluster.claim("held", [{"device": device["name"]}])
+    assert not agent.kubelet.prepare_one(held).error
+
+    def health() -> set[int]:
+        return {entry.health for entry in next(agent.kubelet.health()).devices}
+
+    def metrics() -> int:
+        return len(re.findall(r"^drawbridge_agent_health\{.*\} 0$", get(port, "/metrics")[1], re.MULTILINE))
+
+    assert (health(), metrics()) == ({wire().HEALTHY}, 0)
+    (agent.folder / "script").write_text("down\n")
+    cluster.wait_until(lambda: all(device.get("taints") for device in cluster.devices()))
+    taints = [(taint["key"], taint["effect"]) for device in cluster.devices() for taint in device["taints"]]
+    assert taints == [(DRIVER + "/driver-failed", "NoSchedule")] * 2
+    assert (health(), metrics()) == ({wire().UNHEALTHY}, 2)
+    cluster.wait_until(lambda: [event["reason"] for event in cluster.events("default")] == ["GpuDriverFailed"] * 2)
+    # What is known is answered, what would be new has no driver to be given.
+    assert not agent.kubelet.prepare_one(held).error
+    claim = cluster.claim("one", [{"device": device["name"]}])
+    assert "the driver does not answer" in agent.kubelet.prepare_one(claim).error
+    (agent.folder / "script").write_text("")
+    cluster.wait_until(lambda: not any(device.get("taints") for device in cluster.devices()))
+    assert (health(), metrics()) == ({wire().HEALTHY}, 0)
+    assert not agent.kubelet.prepare_one(claim).error
+    cluster.wait_until(lambda: [event["reason"] for event in cluster.events("default")].count("GpuRecovered") == 2)
 
 
 # ------------------------------------------------------------------ grpc.health.v1

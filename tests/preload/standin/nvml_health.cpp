@@ -23,6 +23,7 @@ NvmlScript nvml_script() {
         words >> word >> card;
         if (word == "down") script.down = true;
         if (word == "lost") script.lost.insert(card);
+        if (word == "fails") words >> script.fails[card];
         if (word == "remap") script.remap.insert(card);
         if (word == "deaf") script.deaf.insert(card);
         if (word == "mig") script.mig.insert(card);
@@ -59,6 +60,8 @@ int failure_of(const void* handle) {
     if (script.down) return uninitialized;
     const int card = card_of(handle);
     if (card < 0) return invalid_argument;
+    if (const auto fails = script.fails.find(card); fails != script.fails.end())
+        return fails->second;
     return script.lost.contains(card) ? gpu_lost : 0;
 }
 

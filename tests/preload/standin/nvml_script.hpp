@@ -1,13 +1,18 @@
 // What a test lets happen to the cards of the stand-in, for NVML alone: a text file that
 // DRAWBRIDGE_STANDIN_NVML names, read at each call. A word and numbers a line:
-//   down                             the driver is unloaded: NVML does not start, and stops
-//   answering lost CARD                        the card has fallen off the bus remap CARD rows of
-//   it wait for a remap deaf CARD                        it reports no errors xid CARD NUMBER an
-//   error, reported once to each set of events made before mig CARD                         MIG
-//   mode is on instance CARD GI CI MIB UUID     a MIG instance of it
+//
+// - `down`: the driver is unloaded; NVML does not start, and stops answering
+// - `lost CARD`: the card has fallen off the bus
+// - `fails CARD CODE`: every call for the card answers that
+// - `remap CARD`: rows of it wait for a remap
+// - `deaf CARD`: it reports no errors
+// - `xid CARD NUMBER`: an error, reported once to each set of events made before
+// - `mig CARD`: MIG mode is on
+// - `instance CARD GI CI MIB UUID`: a MIG instance of it
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,6 +31,7 @@ struct Instance {
 struct NvmlScript {
     bool down = false;
     std::set<int> lost, remap, deaf, mig;
+    std::map<int, int> fails;
     std::vector<std::pair<int, unsigned>> xids;
     std::vector<Instance> instances;
 };
