@@ -36,7 +36,7 @@ struct ClaimRecord {
     std::string pod_claim = {};          ///< name of the pod's entry; empty: it is of no template
     std::vector<std::string> pods = {};  ///< names of those that it was reserved for
     ClaimState state = ClaimState::started;
-    std::string boot_id = {};     ///< in which its files were made
+    std::string boot_id = {};     ///< in which its files were made; empty: not known
     std::string cdi_digest = {};  ///< of the CDI file; empty before it is written
     std::string library = {};     ///< build of the preload library that it names; empty: none
     std::vector<Share> shares = {};

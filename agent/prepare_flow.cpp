@@ -153,6 +153,7 @@ Result<PrepareFlow::Answer> PrepareFlow::redo(const NodeView& view, ClaimRecord 
 /// Begins a stored claim anew in this boot, with the current build. Whoever removes builds holds
 /// the sums' lock, and finds the record behind it.
 Result<void> PrepareFlow::renew(const NodeView& view, ClaimRecord& record) {
+    if (auto retired = retire_folders(view, record); !retired) return retired;
     const auto held = locks_.hold_sums(lock_patience);
     if (!held) return tl::unexpected(held.error());
     record.state = ClaimState::started;
@@ -161,6 +162,23 @@ Result<void> PrepareFlow::renew(const NodeView& view, ClaimRecord& record) {
     record.time = now();
     step("begin");
     return records_.save(record);
+}
+
+/// Removes the folders of an earlier boot, before the record says that they are of this one: none
+/// of its containers runs. Of a record that was rebuilt the boot is not known, and whole limits
+/// tell it; whatever is not known to be of an earlier boot stays.
+Result<void> PrepareFlow::retire_folders(const NodeView& view, const ClaimRecord& record) {
+    if (record.boot_id == view.boot_id) return {};
+    for (std::size_t i = 0; i < record.shares.size(); ++i) {
+        const std::string name = share_name(record.claim.uid, i);
+        if (record.boot_id.empty()) {
+            const auto limits = folders_.limits(name);
+            if (!limits || uuid_bytes(limits->boot_id) == uuid_bytes(view.boot_id)) continue;
+        }
+        step("retire");
+        if (auto removed = folders_.remove(name); !removed) return removed;
+    }
+    return {};
 }
 
 Result<PrepareFlow::Answer> PrepareFlow::prepare_new(const Work& work) {

@@ -139,6 +139,7 @@ private:
     base::Result<ClaimRecord> begin(const Work& work);
     base::Result<Answer> finish(const NodeView& view, ClaimRecord record);
     base::Result<void> renew(const NodeView& view, ClaimRecord& record);
+    base::Result<void> retire_folders(const NodeView& view, const ClaimRecord& record);
     base::Result<Answer> redo(const NodeView& view, ClaimRecord record);
     base::Result<void> make_files(const NodeView& view, const ClaimRecord& record);
     [[nodiscard]] static std::optional<ShareLimits> limits_for(const NodeView& view,

@@ -22,45 +22,67 @@ std::string ShareFolders::path(const std::string& name, std::string_view file) c
 }
 
 Result<void> ShareFolders::create(const std::string& name, const ShareLimits& wanted) {
-    const auto found = limits(name);
-    const bool current = found && found->boot_id == wanted.boot_id;
-    // The ledger first: where limits of this boot are, its ledger is there too.
+    const auto is_missing = [this](const std::string& file, std::size_t size) {
+        const auto found = files_.read(file, size);
+        return !found && found.error().kind == base::ErrorKind::not_found;
+    };
+    // The ledger first: where limits are, it is there too. Whatever may be wrong with one that is
+    // there: processes may count in it, and what they hold would be forgotten.
     const std::string ledger = path(name, DRAWBRIDGE_LEDGER_FILE);
-    if (!current || !files_.read(ledger, DRAWBRIDGE_LEDGER_SIZE)) {
+    if (is_missing(ledger, DRAWBRIDGE_LEDGER_SIZE)) {
         auto written = files_.write(ledger, fresh_ledger(), WriteHow::atomic, ledger_mode);
         if (!written) return written;
     }
-    if (current) {
-        auto changed = change(name, wanted);
-        if (!changed) return tl::unexpected(changed.error());
-        return {};
-    }
+    if (is_missing(path(name, DRAWBRIDGE_LIMITS_FILE), DRAWBRIDGE_LIMITS_SIZE))
+        return write_limits(name, wanted);
+    auto changed = change(name, wanted);
+    if (!changed) return tl::unexpected(changed.error());
+    return {};
+}
+
+Result<void> ShareFolders::write_limits(const std::string& name, const ShareLimits& wanted) {
     return files_.write(path(name, DRAWBRIDGE_LIMITS_FILE), limits_page(wanted, 2),
                         WriteHow::atomic, limits_mode);
+}
+
+/// Writes bytes into limits. Their generation is odd meanwhile, and readers take nothing then.
+Result<void> ShareFolders::patch(const std::string& file, std::uint64_t generation,
+                                 std::size_t offset, std::string_view bytes) {
+    const std::uint64_t writing = generation | 1U;
+    const std::pair<std::size_t, std::string> patches[] = {
+        {generation_offset(), generation_bytes(writing)},
+        {offset, std::string(bytes)},
+        {generation_offset(), generation_bytes(writing + 1)}};
+    for (const auto& [at, part] : patches) {
+        if (auto written = files_.patch(file, at, part); !written) return written;
+    }
+    return {};
 }
 
 Result<bool> ShareFolders::change(const std::string& name, const ShareLimits& wanted) {
     const std::string file = path(name, DRAWBRIDGE_LIMITS_FILE);
     const auto page = files_.read(file, DRAWBRIDGE_LIMITS_SIZE);
-    if (!page) return tl::unexpected(page.error());
-    const auto found = read_limits(*page);
-    if (!found) return tl::unexpected(found.error());
-    if (found->boot_id != wanted.boot_id)
-        return base::fail(base::ErrorKind::conflict, "limits of another boot", file);
-    const auto [offset, size] = guarded_fields();
-    // Odd: somebody ended between the writes below, and readers take nothing until it is even.
-    const std::uint64_t writing = found->generation | 1U;
-    const std::string fresh = limits_page(wanted, writing + 1);
-    const std::string fields = fresh.substr(offset, size);
-    if (found->generation % 2 == 0 && page->compare(offset, size, fields) == 0) return false;
-    const std::pair<std::size_t, std::string> patches[] = {
-        {generation_offset(), generation_bytes(writing)},
-        {offset, fields},
-        {generation_offset(), generation_bytes(writing + 1)}};
-    for (const auto& [at, bytes] : patches) {
-        if (auto written = files_.patch(file, at, bytes); !written)
+    if (!page && page.error().kind == base::ErrorKind::not_found)
+        return tl::unexpected(page.error());
+    if (!page || page->size() != DRAWBRIDGE_LIMITS_SIZE) {
+        // What has another size cannot be mended under who has it mapped.
+        if (auto written = write_limits(name, wanted); !written)
             return tl::unexpected(written.error());
+        return true;
     }
+    const auto found = read_limits(*page);
+    if (!found && found.error().kind == base::ErrorKind::unavailable)
+        return tl::unexpected(found.error());
+    const std::uint64_t generation = generation_of(*page);
+    std::string fresh = limits_page(wanted, generation & ~std::uint64_t{1});
+    const auto [offset, size] = guarded_fields();
+    const bool same = page->compare(offset, size, fresh, offset, size) == 0;
+    // Odd: somebody ended between the writes.
+    if (found && same && generation % 2 == 0) return false;
+    fresh.replace(generation_offset(), sizeof generation, generation_bytes(generation | 1U));
+    auto written = found ? patch(file, generation, offset, fresh.substr(offset, size))
+                         : patch(file, generation, 0, fresh);
+    if (!written) return tl::unexpected(written.error());
     return true;
 }
 

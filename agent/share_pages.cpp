@@ -92,8 +92,12 @@ base::Result<std::unique_ptr<Page>> page_of(std::string_view file, std::uint64_t
     if (file.size() != sizeof(Page))
         return base::fail(base::ErrorKind::invalid_input, "another size than it should have");
     std::memcpy(page.get(), file.data(), sizeof(Page));
-    if (page->header.magic != magic || page->header.major != DRAWBRIDGE_ABI_MAJOR)
-        return base::fail(base::ErrorKind::invalid_input, "another magic or version");
+    if (page->header.magic != magic || page->header.file_size != sizeof(Page))
+        return base::fail(base::ErrorKind::invalid_input, "another magic than it should have");
+    if (page->header.major != DRAWBRIDGE_ABI_MAJOR) {
+        return base::fail(base::ErrorKind::unavailable,
+                          fmt::format("version {} of the layout", page->header.major));
+    }
     return page;
 }
 
@@ -153,6 +157,13 @@ std::size_t generation_offset() {
 
 std::string generation_bytes(std::uint64_t generation) {
     return bytes_of(generation);
+}
+
+std::uint64_t generation_of(std::string_view page) {
+    DCHECK(page.size() == DRAWBRIDGE_LIMITS_SIZE);
+    std::uint64_t generation = 0;
+    std::memcpy(&generation, page.data() + generation_offset(), sizeof generation);
+    return generation;
 }
 
 std::string fresh_ledger() {

@@ -44,6 +44,8 @@ struct GuardedFields {
 /// Where `generation` lies, and its bytes.
 [[nodiscard]] std::size_t generation_offset();
 [[nodiscard]] std::string generation_bytes(std::uint64_t generation);
+/// The generation of a page of the right size, whatever else is wrong with it.
+[[nodiscard]] std::uint64_t generation_of(std::string_view page);
 
 /// The whole file of a share that no process has used yet.
 [[nodiscard]] std::string fresh_ledger();
@@ -56,7 +58,8 @@ struct ReadLimits {
     std::string boot_id = {};  ///< as above
 };
 
-/// Reads a `limits` file. `invalid_input`: another magic, major version or size.
+/// Reads a `limits` file. `invalid_input`: damaged, another magic or size; `unavailable`: another
+/// major version.
 [[nodiscard]] base::Result<ReadLimits> read_limits(std::string_view page);
 
 /// What a ledger says of its share's use. Nothing in it is trusted: a tenant can write it.

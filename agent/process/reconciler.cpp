@@ -43,10 +43,8 @@ bool is_used(const std::string& uid, const std::set<std::string>& used) {
 }  // namespace
 
 std::optional<ClaimRecord> record_from(const ClaimFacts& facts, const NodeView& view) {
-    ClaimRecord record{.claim = facts.claim,
-                       .pod_claim = facts.pod_claim,
-                       .pods = pods_of(facts),
-                       .boot_id = view.boot_id};
+    // The boot stays empty: in which one its files were made is not known.
+    ClaimRecord record{.claim = facts.claim, .pod_claim = facts.pod_claim, .pods = pods_of(facts)};
     // Against no other claims: the allocation stands, whatever the sums say of it now.
     ClaimFacts reserved = facts;
     if (reserved.consumers.empty()) reserved.consumers.push_back({});

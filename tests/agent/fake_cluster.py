@@ -232,6 +232,15 @@ class FakeCluster:
             return {"kind": "ResourceSliceList", "apiVersion": "resource.k8s.io/v1",
                     "metadata": {"resourceVersion": str(self._version)}, "items": self.slices()}  # fmt: skip
 
+    def list_claims(self, query: dict[str, str]) -> Json:
+        """Those of all namespaces, a page at a time."""
+        with self.changed:
+            claims = [item for path, item in sorted(self._objects.items()) if "/resourceclaims/" in path]
+        begin = int(query.get("continue", "0"))
+        end = begin + int(query.get("limit", str(len(claims))))
+        page = {"continue": str(end)} if end < len(claims) else {}
+        return {"kind": "ResourceClaimList", "apiVersion": "resource.k8s.io/v1", "metadata": page, "items": claims[begin:end]}
+
     def get(self, path: str) -> Json | None:
         with self.changed:
             return copy.deepcopy(self._objects.get(path))
@@ -302,6 +311,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(*cluster.write_slice(request))
         if request.path == SLICES:
             return self._watch(request) if request.query.get("watch") == "true" else self._send(200, cluster.list_slices())
+        if request.path == "/apis/resource.k8s.io/v1/resourceclaims":
+            return self._send(200, cluster.list_claims(request.query))
         if re.search(r"/resourceclaims/[^/]+/status$", request.path) and request.method == "PATCH":
             return self._send(*cluster.apply_claim_status(request))
         if request.path.startswith("/apis/events.k8s.io/v1/") and request.method in ("POST", "PATCH"):

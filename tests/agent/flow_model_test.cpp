@@ -58,7 +58,7 @@ public:
     Life& operator=(const Life&) = delete;
 
     void step() {
-        switch (pick(14)) {
+        switch (pick(15)) {
             case 0:
             case 1:
                 return allocate();
@@ -83,6 +83,8 @@ public:
                 return surge();
             case 12:
                 return rule();
+            case 13:
+                return damage_limits();
             default:
                 clock_.advance(std::chrono::seconds(pick(400)));
                 return look_after_files();
@@ -342,6 +344,29 @@ private:
 
     void lose_cdi_file() {
         if (const Known* known = any()) files.drop("/cdi/" + cdi_file_name(known->facts.claim.uid));
+    }
+
+    /// Somebody writes into the limits of a share, and what the agent does next mends them.
+    void damage_limits() {
+        const Known* known = any();
+        if (known == nullptr || !known->prepared || files.full) return;
+        const ClaimName claim = known->facts.claim;
+        const std::string path =
+            "/shares/" + share_name(claim.uid, pick(known->facts.devices.size())) + "/limits";
+        std::string page = files.all().at(path);
+        constexpr std::size_t behind_version = 12;
+        constexpr std::size_t fields = 128;
+        const std::size_t place = behind_version + pick(fields);
+        if (pick(3) == 0) page.resize(pick(page.size()));
+        if (page.size() > place) page[place] = static_cast<char>(page[place] + 1 + pick(255));
+        files.put(path, page);
+        if (pick(2) == 0) {
+            files.drop("/cdi/" + cdi_file_name(claim.uid));
+            CHECK(flow_->prepare(claim, {known->facts, flow_->now_asking()}));
+        } else {
+            static_cast<void>(some().hold_to_limits());
+            held_ = true;
+        }
     }
 
     std::mt19937 random_;

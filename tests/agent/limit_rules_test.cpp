@@ -119,9 +119,6 @@ TEST_CASE("limits change in place, and what readers do not guard stays as it is"
     CHECK(read_limits(now)->core_permille == 300);
     CHECK(now[offsetof(drawbridge_limits, heartbeat_ns)] == 7);
     CHECK(now[offsetof(drawbridge_limits, util_permille)] == 9);
-    ShareLimits later = limits(gib, 30);
-    later.boot_id = "11020304-0506-0708-090a-0b0c0d0e0f10";
-    CHECK_FALSE(folders.change("s", later));
 }
 
 TEST_CASE("a change that was left anywhere is ended by the next one") {
