@@ -61,10 +61,10 @@ void render_shares(std::string& out, const std::vector<DeviceStatus>& devices) {
             append_series(out, used, share_labels(device, share), share.use.used_bytes);
     }
     constexpr std::string_view limit = "drawbridge_agent_limit_bytes";
-    append_metric_head(out, limit, "gauge", "Memory that a share was given.");
+    append_metric_head(out, limit, "gauge", "Memory that a share is held to.");
     for (const DeviceStatus& device : devices) {
         for (const ShareStatus& share : device.shares)
-            append_series(out, limit, share_labels(device, share), share.amounts.memory_bytes);
+            append_series(out, limit, share_labels(device, share), share.in_force.memory_bytes);
     }
     constexpr std::string_view hits = "drawbridge_agent_limit_hits_total";
     append_metric_head(out, hits, "counter", "Allocations that a share's limit refused.");
@@ -84,12 +84,12 @@ void render_devices(std::string& out, const std::vector<DeviceStatus>& devices) 
     device_gauge(out, devices, "drawbridge_agent_committed_bytes",
                  "Memory of a GPU that is given away.", [](const DeviceStatus& device) {
                      return sum_of(device,
-                                   [](const ShareStatus& s) { return s.amounts.memory_bytes; });
+                                   [](const ShareStatus& s) { return s.allocated.memory_bytes; });
                  });
     device_gauge(out, devices, "drawbridge_agent_committed_cores",
                  "Compute of a GPU that is given away, in percent.",
                  [](const DeviceStatus& device) {
-                     return sum_of(device, [](const ShareStatus& s) { return s.amounts.cores; });
+                     return sum_of(device, [](const ShareStatus& s) { return s.allocated.cores; });
                  });
     device_gauge(out, devices, "drawbridge_agent_health",
                  "1 for a healthy GPU, 0 for another, -1 where it is not known.",

@@ -23,16 +23,27 @@ std::vector<ShareOwner> owners_of(std::span<const ShareOwner> owners, std::strin
 }
 
 void add_share(DeviceStatus& device, const ClaimRecord& record, std::size_t index,
-               std::span<const ShareOwner> owners, const ReadUse& read_use) {
+               std::span<const ShareOwner> owners, const ReadShare& read_share) {
     const Share& share = record.shares[index];
     const std::string name = share_name(record.claim.uid, index);
-    ShareStatus status{.claim = record.claim, .request = share.request, .amounts = share.amounts};
-    if (!share.admin)
-        status.use = read_use(name, device.offer.device.memory_bytes).value_or(LedgerUse());
+    ShareStatus status{.claim = record.claim,
+                       .request = share.request,
+                       .allocated = share.amounts,
+                       .in_force = share.amounts};
+    if (!share.admin) {
+        const ShareFacts facts = read_share(name, device.offer.device.memory_bytes);
+        status.use = facts.use.value_or(LedgerUse());
+        if (facts.limits) status.in_force = in_force(share.amounts, *facts.limits);
+    }
     for (ShareOwner& owner : owners_of(owners, cdi_id(name))) {
         status.owner = std::move(owner);
         device.shares.push_back(status);
     }
+}
+
+void write_amounts(base::JsonWriter& out, const Amounts& amounts) {
+    out.key("memoryBytes").integer(amounts.memory_bytes);
+    out.key("cores").integer(amounts.cores).key("slots").integer(amounts.slots);
 }
 
 void write_share(base::JsonWriter& out, const ShareStatus& share) {
@@ -40,13 +51,31 @@ void write_share(base::JsonWriter& out, const ShareStatus& share) {
     out.member("pod", share.owner.pod).member("container", share.owner.container);
     out.member("claim", share.claim.name).member("claimUID", share.claim.uid);
     out.member("request", share.request);
-    out.key("memoryBytes").integer(share.amounts.memory_bytes);
-    out.key("cores").integer(share.amounts.cores).key("slots").integer(share.amounts.slots);
+    write_amounts(out, share.in_force);
+    if (!(share.in_force == share.allocated)) {
+        out.key("allocated").begin_object();
+        write_amounts(out, share.allocated);
+        out.end_object();
+    }
     out.key("usedBytes").integer(share.use.used_bytes).end_object();
 }
 
 std::string mebibytes(base::JsonView bytes) {
     return fmt::format("{} MiB", bytes.as_int().value_or(0) >> 20);
+}
+
+std::string cores_text(base::JsonView cores) {
+    return cores.scalar_text().value_or("0");
+}
+
+/// `2048 MiB of 8192 MiB` where less is in force than was allocated; no limit on compute is `0`.
+std::string of_allocated(base::JsonView share, std::string_view member,
+                         std::string (*text)(base::JsonView)) {
+    const std::string now = text(share[member]);
+    const base::JsonView allocated = share["allocated"];
+    if (!allocated.is_object()) return now;
+    const std::string given = text(allocated[member]);
+    return given == now ? now : fmt::format("{} of {}", now, given);
 }
 
 std::string or_dash(base::JsonView text) {
@@ -82,7 +111,8 @@ std::string_view health_name(const Device& device) {
 
 std::vector<DeviceStatus> node_status(const Inventory& inventory,
                                       std::span<const ClaimRecord> records,
-                                      std::span<const ShareOwner> owners, const ReadUse& read_use) {
+                                      std::span<const ShareOwner> owners,
+                                      const ReadShare& read_share) {
     std::vector<DeviceStatus> devices;
     for (const Offer& offer : inventory.offers()) {
         DeviceStatus device{.offer = offer, .health = std::string(health_name(offer.device))};
@@ -90,7 +120,7 @@ std::vector<DeviceStatus> node_status(const Inventory& inventory,
             if (record.state == ClaimState::unprepared) continue;
             for (std::size_t i = 0; i < record.shares.size(); ++i) {
                 if (record.shares[i].uuid == offer.device.uuid)
-                    add_share(device, record, i, owners, read_use);
+                    add_share(device, record, i, owners, read_share);
             }
         }
         devices.push_back(std::move(device));
@@ -132,8 +162,8 @@ base::Result<std::string> status_table(const std::string& json) {
             const base::JsonView share = shares.at(k);
             rows.push_back({"", "", "", or_dash(share["namespace"]), or_dash(share["pod"]),
                             or_dash(share["container"]), or_dash(share["claim"]),
-                            mebibytes(share["memoryBytes"]),
-                            share["cores"].scalar_text().value_or("0"),
+                            of_allocated(share, "memoryBytes", mebibytes),
+                            of_allocated(share, "cores", cores_text),
                             mebibytes(share["usedBytes"])});
         }
     }

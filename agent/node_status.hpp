@@ -27,7 +27,9 @@ struct ShareStatus {
     ShareOwner owner = {};  ///< empty texts where the kubelet tells of none
     ClaimName claim = {};
     std::string request = {};
-    Amounts amounts = {};
+    Amounts allocated = {};
+    /// What its containers are held to: what was allocated, or what an administrator lowered it to.
+    Amounts in_force = {};
     LedgerUse use = {};
 };
 
@@ -37,18 +39,22 @@ struct DeviceStatus {
     std::vector<ShareStatus> shares = {};
 };
 
-/// What a share's ledger says; nothing where it cannot be read.
-using ReadUse =
-    std::function<std::optional<LedgerUse>(const std::string& share, std::int64_t physical_bytes)>;
+/// What a share's files say; nothing where one cannot be read.
+struct ShareFacts {
+    std::optional<ReadLimits> limits = std::nullopt;
+    std::optional<LedgerUse> use = std::nullopt;
+};
+using ReadShare = std::function<ShareFacts(const std::string& share, std::int64_t physical_bytes)>;
 
 /// One entry for each device, in the order of the inventory; a share that several containers have
 /// comes once for each.
 [[nodiscard]] std::vector<DeviceStatus> node_status(const Inventory& inventory,
                                                     std::span<const ClaimRecord> records,
                                                     std::span<const ShareOwner> owners,
-                                                    const ReadUse& read_use);
+                                                    const ReadShare& read_share);
 
-/// `{"devices": [...]}`.
+/// `{"devices": [...]}`. A share tells what is in force, and beside it what was allocated where
+/// that is something else.
 [[nodiscard]] std::string status_json(const std::vector<DeviceStatus>& devices);
 
 /// The same as a table, made of the JSON text.

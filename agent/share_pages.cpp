@@ -184,6 +184,15 @@ base::Result<ReadLimits> read_limits(std::string_view file) {
                       .boot_id = uuid_text((*page)->boot_id)};
 }
 
+Amounts in_force(const Amounts& allocated, const ReadLimits& limits) {
+    Amounts amounts = allocated;
+    amounts.memory_bytes = limits.memory_bytes;
+    // Several numbers of cores are the same limit: none.
+    if (limits.core_permille != permille_of(allocated.cores))
+        amounts.cores = limits.core_permille / permille_of_percent;
+    return amounts;
+}
+
 base::Result<LedgerUse> read_ledger(std::string_view file, std::int64_t physical_bytes) {
     const auto page = page_of<drawbridge_ledger>(file, DRAWBRIDGE_LEDGER_MAGIC);
     if (!page) return tl::unexpected(page.error());

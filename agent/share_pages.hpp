@@ -62,6 +62,9 @@ struct ReadLimits {
 /// major version.
 [[nodiscard]] base::Result<ReadLimits> read_limits(std::string_view page);
 
+/// What a share's containers are held to by these limits, in the units of what was allocated.
+[[nodiscard]] Amounts in_force(const Amounts& allocated, const ReadLimits& limits);
+
 /// What a ledger says of its share's use. Nothing in it is trusted: a tenant can write it.
 struct LedgerUse {
     std::int64_t used_bytes = 0;  ///< at most `physical_bytes`

@@ -87,13 +87,13 @@ std::vector<ShareOwner> NodeReport::owners() const {
 }
 
 std::vector<DeviceStatus> NodeReport::devices(const StoredClaims& stored) const {
-    const auto read_use = [this](const std::string& share,
-                                 std::int64_t physical) -> std::optional<LedgerUse> {
-        auto use = parts_.flow.folders().use(share, physical);
-        if (!use) return std::nullopt;
-        return *use;
+    const auto read_share = [this](const std::string& share, std::int64_t physical) {
+        ShareFacts facts;
+        if (const auto limits = parts_.flow.folders().limits(share)) facts.limits = *limits;
+        if (const auto use = parts_.flow.folders().use(share, physical)) facts.use = *use;
+        return facts;
     };
-    return node_status(parts_.flow.view()->inventory, stored.records, owners(), read_use);
+    return node_status(parts_.flow.view()->inventory, stored.records, owners(), read_share);
 }
 
 http::HttpAnswer NodeReport::status() const {

@@ -67,6 +67,30 @@ def test_status_tells_devices_shares_and_usage(agent: Agent, cluster: FakeCluste
     assert second["shares"] == []
 
 
+def test_status_tells_what_is_in_force_and_what_was_allocated(agent: Agent, cluster: FakeCluster) -> None:
+    settings = agent.folder / "settings.json"
+    rules = [{"namespace": "default", "claim": "train", "memory": "2Gi"}, {"namespace": "default", "claim": "idle", "cores": 20}]
+    settings.write_text(json.dumps({"apiVersion": "drawbridge.dev/v1", "kind": "AgentSettings", "limits": rules}))
+    port_file = agent.folder / "ports"
+    agent.start("--port-file", str(port_file), "--settings", str(settings))
+    port = json.loads(port_file.read_text())["operator"]
+    busy(agent, cluster)
+    assert not agent.kubelet.prepare_one(cluster.claim("idle", [{"device": device_name(1), "memory": "1Gi"}])).error
+    assert not agent.kubelet.prepare_one(cluster.claim("free", [{"device": device_name(2), "memory": "1Gi"}])).error
+    shares = {share["claim"]: share for device in json.loads(get(port, "/status")[1])["devices"] for share in device["shares"]}
+    assert (shares["train"]["memoryBytes"], shares["train"]["cores"]) == (2 * GIB, 30)
+    assert shares["train"]["allocated"] == {"memoryBytes": 8 * GIB, "cores": 30, "slots": 1}
+    assert (shares["idle"]["memoryBytes"], shares["idle"]["cores"]) == (GIB, 20)
+    assert shares["idle"]["allocated"] == {"memoryBytes": GIB, "cores": 0, "slots": 1}
+    assert shares["free"]["cores"] == 0 and "allocated" not in shares["free"]
+    table = subprocess.run([str(AGENT), "status", "--operator", f"127.0.0.1:{port}"], capture_output=True, text=True).stdout
+    assert re.search(r" train +2048 MiB of 8192 MiB +30 +3072 MiB$", table, re.MULTILINE)
+    assert re.search(r" idle +1024 MiB +20 of 0 +0 MiB$", table, re.MULTILINE)
+    metrics = get(port, "/metrics")[1]
+    assert re.search(r'limit_bytes\{.*claim="train".*\} ' + str(2 * GIB), metrics)
+    assert f'committed_bytes{{gpu="{gpu(1)["uuid"]}"}} {9 * GIB}' in metrics
+
+
 def test_the_status_command_prints_json_and_a_table(agent: Agent, cluster: FakeCluster) -> None:
     port = started(agent)
     busy(agent, cluster)
