@@ -1,7 +1,7 @@
 #include "agent/claim_facts.hpp"
 
 #include "agent/json_reader.hpp"
-#include "kube/names.hpp"
+#include "kube/name_rules.hpp"
 #include "kube/quantity.hpp"
 
 #include <fmt/format.h>

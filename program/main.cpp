@@ -11,7 +11,7 @@
 #include "cli/notices.hpp"
 #include "cli/translate_command.hpp"
 #include "cli/webhook_configuration.hpp"
-#include "kube/names.hpp"
+#include "kube/name_rules.hpp"
 #include "server/options.hpp"
 #include "server/serve.hpp"
 #include "translate/code.hpp"

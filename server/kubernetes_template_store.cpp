@@ -1,6 +1,6 @@
 #include "server/kubernetes_template_store.hpp"
 
-#include "kube/names.hpp"
+#include "kube/name_rules.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>

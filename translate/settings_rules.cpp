@@ -1,6 +1,6 @@
 #include "translate/settings_rules.hpp"
 
-#include "kube/names.hpp"
+#include "kube/name_rules.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 
 #include "base/command_line.hpp"
 #include "base/version.hpp"
-#include "kube/names.hpp"
+#include "kube/name_rules.hpp"
 
 #include <fmt/format.h>
 

@@ -94,7 +94,7 @@ def faults(folder: str, suffix: str, bracket: str, included: str) -> list[str]:
 
 HEADER = "#pragma once\n// For the test.\n"
 PLANTED = {
-    "base/up.hpp": HEADER + '#include "kube/names.hpp"\n',
+    "base/up.hpp": HEADER + '#include "kube/name_rules.hpp"\n',
     "kube/up.cpp": '#include "kube/client/rest.hpp"\n',
     "translate/up.cpp": '  #  include "server/router.hpp"\n',
     "certs/up.cpp": '#include "kube/client/rest.hpp"\n',
@@ -111,7 +111,7 @@ PLANTED = {
     "base/bare.hpp": "#include <string>\n",
 }
 FINE = {
-    "kube/names.hpp": HEADER + '#include "base/result.hpp"\n#include <string>\n',
+    "kube/name_rules.hpp": HEADER + '#include "base/result.hpp"\n#include <string>\n',
     "server/listener.cpp": '#include "kube/client/rest.hpp"\n#include <boost/beast/http.hpp>\n// #include "cli/x.hpp"\n',
     "agent/share.cpp": '#include "preload/abi.h"\n',
 }

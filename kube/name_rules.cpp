@@ -1,4 +1,4 @@
-#include "kube/names.hpp"
+#include "kube/name_rules.hpp"
 
 #include <algorithm>
 
