@@ -193,8 +193,8 @@ Result<void> AgentProcess::start() {
 
 /// Whether this process is the only agent of its name: another one's sockets are left alone.
 Result<bool> AgentProcess::take_instance() {
-    const std::string name = options_.instance.empty() ? "only" : options_.instance;
-    auto lock = InstanceLock::try_hold(fmt::format("{}/{}", instances_folder_, name));
+    auto lock = InstanceLock::try_hold(
+        fmt::format("{}/{}", instances_folder_, instance_name(options_.instance)));
     if (!lock) return tl::unexpected(lock.error());
     if (!*lock) return false;
     instance_lock_.emplace(*std::move(*lock));
@@ -223,6 +223,8 @@ void AgentProcess::ask_for_instance() {
 
 /// Blocks. What is in the way of all shares takes the devices out of what is offered.
 void AgentProcess::check_node() {
+    for (const std::string& socket : remove_dead_sockets(options_.paths.kubelet_root))
+        base::log_event(Level::info, "dead_socket", {{"socket", socket}});
     const std::string before = checks_->refusal();
     const auto known = checks_->remarks();
     checks_->look();

@@ -59,12 +59,12 @@ InstanceLock::~InstanceLock() {
     ::close(file_);
 }
 
-std::int64_t count_instances(const std::string& folder) {
-    std::int64_t held = 0;
+std::vector<std::string> running_instances(const std::string& folder) {
+    std::vector<std::string> held;
     std::error_code failure;
     for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
         auto lock = InstanceLock::try_hold(entry.path().string());
-        if (lock && !*lock) ++held;
+        if (lock && !*lock) held.push_back(entry.path().filename().string());
     }
     return held;
 }

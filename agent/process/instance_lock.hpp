@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace drawbridge::agent {
 
@@ -30,7 +31,7 @@ private:
     int file_;
 };
 
-/// Locks in a folder that some process holds. Files that nobody holds are removed.
-[[nodiscard]] std::int64_t count_instances(const std::string& folder);
+/// Names of the locks in a folder that some process holds. Files that nobody holds are removed.
+[[nodiscard]] std::vector<std::string> running_instances(const std::string& folder);
 
 }  // namespace drawbridge::agent

@@ -61,7 +61,7 @@ void NodeChecks::look() {
     RuntimeFacts runtime = ask_runtime(remarks);
     for (std::string& clash : cdi_clashes(read_cdi_files()))
         remarks.push_back(std::move(clash));
-    const std::int64_t instances = count_instances(parts_.instances);
+    const auto instances = static_cast<std::int64_t>(running_instances(parts_.instances).size());
     if (instances > 1) {
         remarks.push_back(fmt::format(
             "{} agents run on this node, as they do for a moment while they are updated",

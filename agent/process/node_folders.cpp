@@ -1,6 +1,7 @@
 #include "agent/process/node_folders.hpp"
 
 #include "agent/device.hpp"
+#include "agent/process/instance_lock.hpp"
 #include "base/hash.hpp"
 
 #include <fmt/format.h>
@@ -8,8 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include <utility>
 
 namespace drawbridge::agent {
@@ -18,6 +23,8 @@ namespace {
 using base::Result;
 
 constexpr std::size_t max_socket_path = 107;
+// The lock of an agent that was given no name.
+constexpr std::string_view nameless = "only";
 
 Result<void> make_folder(const std::string& path, mode_t mode) {
     if (::mkdir(path.c_str(), mode) == 0 || errno == EEXIST) return {};
@@ -25,7 +32,56 @@ Result<void> make_folder(const std::string& path, mode_t mode) {
                       fmt::format("cannot make the folder: {}", std::strerror(errno)), path);
 }
 
+bool is_ours(std::string_view name) {
+    const bool registration = name.starts_with(driver_name) && name.ends_with("-reg.sock");
+    return registration || (name.starts_with("dra") && name.ends_with(".sock"));
+}
+
+/// Sockets below a folder that have names as ours have.
+void add_sockets(const std::string& folder, std::vector<std::string>& found) {
+    std::error_code failure;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
+        std::error_code ignored;
+        if (is_ours(entry.path().filename().string()) && entry.is_socket(ignored))
+            found.push_back(entry.path().string());
+    }
+}
+
+/// Whether the kernel says that no process listens there.
+bool is_deserted(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() > max_socket_path) return false;
+    path.copy(static_cast<char*>(address.sun_path), path.size());
+    const int file = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (file < 0) return false;
+    const int end = ::connect(file, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    const bool refused = end != 0 && errno == ECONNREFUSED;
+    ::close(file);
+    return refused;
+}
+
 }  // namespace
+
+std::string instance_name(const std::string& instance) {
+    return instance.empty() ? std::string(nameless) : instance;
+}
+
+std::vector<std::string> remove_dead_sockets(const std::string& kubelet_root) {
+    std::vector<std::string> sockets;
+    add_sockets(kubelet_root + "/plugins_registry", sockets);
+    add_sockets(plugin_folder(kubelet_root), sockets);
+    // Behind the sockets: whoever made one of those had its lock before.
+    for (const std::string& name : running_instances(instances_folder(kubelet_root))) {
+        const SocketPaths live = socket_paths(kubelet_root, name == nameless ? "" : name);
+        std::erase(sockets, live.service);
+        std::erase(sockets, live.registration);
+    }
+    std::erase_if(sockets, [](const std::string& path) {
+        return !is_deserted(path) || ::unlink(path.c_str()) != 0;
+    });
+    return sockets;
+}
 
 std::string plugin_folder(const std::string& kubelet_root) {
     return fmt::format("{}/plugins/{}", kubelet_root, driver_name);

@@ -6,6 +6,7 @@
 #include "base/result.hpp"
 
 #include <string>
+#include <vector>
 
 namespace drawbridge::agent {
 
@@ -18,6 +19,14 @@ struct SocketPaths {
 /// Names that fit into a socket's path; `instance` may be empty.
 [[nodiscard]] SocketPaths socket_paths(const std::string& kubelet_root,
                                        const std::string& instance);
+
+/// Name of an instance's lock; `instance` may be empty.
+[[nodiscard]] std::string instance_name(const std::string& instance);
+
+/// Removes the sockets of agents that were killed, whatever their names were, since the kubelet
+/// goes on trying them; gives the paths. Dead is a socket that no running instance has as its own
+/// and where nobody listens.
+std::vector<std::string> remove_dead_sockets(const std::string& kubelet_root);
 
 /// The folder of everything that outlives an instance.
 [[nodiscard]] std::string plugin_folder(const std::string& kubelet_root);

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from concurrent import futures
@@ -124,8 +125,8 @@ def test_a_second_agent_of_the_same_name_waits_for_the_first_to_end(agent: Agent
     assert first and agent.process
     first.kill()
     first.wait()
-    for socket in kubelet.registration_sockets():
-        socket.unlink()
+    for path in kubelet.registration_sockets():
+        path.unlink()
     kubelet.close()
     kubelet.register()
     assert not kubelet.prepare_one(claim).error
@@ -145,6 +146,30 @@ def test_agents_of_two_names_are_counted_and_a_dead_one_is_not(agent: Agent) -> 
     port = started(agent, "--instance", "newer")
     assert "drawbridge_agent_instances 1\n" in get(port, "/metrics")[1]
     assert [path.name for path in (agent.plugin / "instances").iterdir()] == ["newer"]
+
+
+def test_sockets_of_killed_agents_of_any_name_go_and_those_of_others_stay(agent: Agent) -> None:
+    registry = agent.root / "plugins_registry"
+
+    def sockets() -> set[str]:
+        return {path.name for folder in (registry, agent.plugin) for path in folder.iterdir() if path.is_socket()}
+
+    def own(instance: str) -> set[str]:
+        return {f"dra-{instance}.sock", f"{DRIVER}-{instance}-reg.sock"}
+
+    foreign = registry / "other.example.com-reg.sock"
+    with socket.socket(socket.AF_UNIX) as deserted:
+        deserted.bind(str(foreign))
+    for instance in ("killed", "", "a-name-with-which-the-path-of-a-socket-is-too-long-so-that-a-hash-takes-its-place"):
+        started(agent, *(["--instance", instance] if instance else []), register=False)
+        agent.kill()
+    started(agent, "--instance", "live", register=False)
+    live = agent.process
+    assert sockets() == own("live") | {foreign.name}
+    assert len([line for line in agent.log if line["msg"] == "dead_socket"]) == 2  # of the last; it had found the others
+    started(agent, "--instance", "next")
+    assert sockets() == own("live") | own("next") | {foreign.name}
+    assert live and live.poll() is None
 
 
 def nvml(agent: Agent, script: str = "") -> dict[str, str]:

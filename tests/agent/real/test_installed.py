@@ -27,8 +27,6 @@ def devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installation(cluster: Cluster, session_node: Node, devices: Path) -> Iterator[AgentInstallation]:
     """In place of the agent that other tests run as a process; the rights and the policy stay for them."""
     session_node.stop()
-    for socket in (session_node.bed.kubelet_root / "plugins_registry").iterdir():
-        socket.unlink()  # of an agent that another test killed
     made = AgentInstallation(cluster)
     made.install(devices)
     yield made
