@@ -1,5 +1,6 @@
 #include "preload/charge.hpp"
 
+#include "preload/marks.hpp"
 #include "preload/os.hpp"
 
 namespace preload {
@@ -65,7 +66,9 @@ bool charge_exactly(Share& share, uint64_t bytes) {
 bool charge_slowly(Share& share, uint64_t bytes) {
     if (bytes > ledger::absurd_bytes || !check_ledger(share)) return false;
     const bool locked = lock_denials(share);
+    pass(Mark::denying);
     __atomic_store_n(&share.view.ledger->arbiter, 1u, __ATOMIC_SEQ_CST);
+    pass(Mark::arbitrating);
     if (reap(share) != 0) __atomic_store_n(&reaped_at, monotonic_ns(), __ATOMIC_RELAXED);
     refresh_pools();
     bool granted = charge_exactly(share, bytes);
@@ -77,6 +80,7 @@ bool charge_slowly(Share& share, uint64_t bytes) {
         sleep_ns(50000);
         granted = charge_exactly(share, bytes);
     }
+    pass(Mark::denied);
     __atomic_store_n(&share.view.ledger->arbiter, 0u, __ATOMIC_SEQ_CST);
     if (locked) unlock_denials(share);
     return granted;
@@ -87,6 +91,7 @@ bool charge_at_once(Share& share, uint64_t bytes) {
     take_measured_overhead(share);
     drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];
     ledger::add(slot.in_flight, 1);
+    pass(Mark::in_flight);
     if (__atomic_load_n(&share.view.ledger->arbiter, __ATOMIC_SEQ_CST) == 0 &&
         ledger::try_charge(share.view, effective_limit(share), bytes))
         return true;

@@ -2,6 +2,7 @@
 // Charging memory to shares: reserve before the driver is called, settle after. The fast path takes
 // no lock and asks no kernel; a refusal is decided slowly and surely.
 
+#include "preload/marks.hpp"
 #include "preload/process.hpp"
 #include "preload/table.hpp"
 
@@ -67,6 +68,7 @@ template <class Call, class Key>
 int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call, Key key) {
     Reservation made;
     if (!reserve(device, bytes, made)) return cuda_out_of_memory;
+    pass(Mark::charged);
     int tries = 0;
     int status = call();
     while (status == cuda_out_of_memory && retry_after_reap(made.share, status, tries))
@@ -75,25 +77,34 @@ int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call,
         cancel(made);
         return status;
     }
+    pass(Mark::made);
     settle(made, bytes, gauge_of(kind));
+    pass(Mark::settled);
     if (made.share >= 0)
         blocks.insert({key(), bytes, owner, static_cast<int16_t>(made.share), kind});
     return status;
 }
 
-/// A driver call that frees a block. The record goes out first: another thread may be given the
-/// address at once.
-template <class Call>
-int free_block(uint64_t key, Call call) {
+/// A driver call that frees a block, which `give_back` uncharges. The record goes out first:
+/// another thread may be given the address at once.
+template <class Call, class GiveBack>
+int free_block(uint64_t key, Call call, GiveBack give_back) {
     Record record;
     const bool known = blocks.take(key, record);
+    pass(Mark::forgotten);
     const int status = call();
+    pass(Mark::freed);
     if (!known) return status;
     if (status != cuda_success)
         blocks.insert(record);
     else
-        release(record.share, record.bytes, gauge_of(record.kind));
+        give_back(record);
     return status;
+}
+
+/// Uncharges a block that is counted by itself.
+inline void release_block(const Record& record) {
+    release(record.share, record.bytes, gauge_of(record.kind));
 }
 
 }  // namespace preload

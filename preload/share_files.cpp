@@ -1,5 +1,6 @@
 #include "preload/share_files.hpp"
 
+#include "preload/marks.hpp"
 #include "preload/os.hpp"
 
 #include <stdio.h>
@@ -75,12 +76,15 @@ bool owner_gone(const drawbridge_slot& slot, uint64_t names) {
 void fill_slot(Share& share, uint32_t index, bool locked) {
     drawbridge_ledger& book = *share.view.ledger;
     ledger::clear_slot(book, index);
+    pass(Mark::claim_cleared);
     drawbridge_slot& slot = book.slot[index];
     slot.pid = process_id();
     slot.pid_namespace = pid_namespace();
     slot.start_time = start_time_of(slot.pid);
     slot.flags = locked ? 0 : DRAWBRIDGE_SLOT_NO_LOCKS;
+    pass(Mark::claim_filled);
     __atomic_store_n(&slot.state, DRAWBRIDGE_SLOT_LIVE, __ATOMIC_SEQ_CST);
+    pass(Mark::claim_live);
     ledger::raise_slots_in_use(book, index + 1);
     share.view.slot = index;
     share.holds_slot = true;
@@ -100,6 +104,7 @@ bool try_claim(Share& share, uint32_t index, bool locks) {
         return true;
     }
     if (!try_lock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index))) return false;
+    pass(Mark::claim_locked);
     if (load(slot.state) == DRAWBRIDGE_SLOT_LIVE) {  // its owner lives without the lock
         unlock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index));
         return false;
@@ -172,9 +177,11 @@ uint32_t reap(Share& share) {
         const bool unlocked_kind =
             (__atomic_load_n(&slot.flags, __ATOMIC_RELAXED) & DRAWBRIDGE_SLOT_NO_LOCKS) != 0;
         if (!locked && !unlocked_kind) continue;  // another one is at it
+        pass(Mark::reap_locked);
         if (load(slot.state) == DRAWBRIDGE_SLOT_LIVE && owner_gone(slot, names)) {
             ledger::clear_slot(*share.view.ledger, index);
             ++reaped;
+            pass(Mark::reaped);
         }
         if (locked) unlock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index));
     }

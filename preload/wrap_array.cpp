@@ -46,7 +46,8 @@ int create(void* handle, const void* descriptor, uint32_t levels, Call call) {
 
 template <class Call>
 int destroy(void* handle, Call call) {
-    return enforcing() ? free_block(reinterpret_cast<uint64_t>(handle), call) : call();
+    if (!enforcing()) return call();
+    return free_block(reinterpret_cast<uint64_t>(handle), call, release_block);
 }
 
 }  // namespace

@@ -48,22 +48,12 @@ int allocate_pitched(void* place, void* pitch, uint64_t width, uint64_t height, 
     return status;
 }
 
-// The record goes out first: another thread may be given the address as soon as the driver has it
-// back.
 template <class Call>
 int free_pointer(uint64_t pointer, Call call) {
     if (!enforcing() || pointer == 0) return call();
-    Record record;
-    const bool known = blocks.take(pointer, record);
-    const int status = call();
-    if (!known) return status;
-    if (status != cuda_success)
-        blocks.insert(record);
-    else if (record.kind == Kind::pool_block)
-        pool_block_freed(record);
-    else
-        release(record.share, record.bytes, gauge_of(record.kind));
-    return status;
+    return free_block(pointer, call, [](const Record& record) {
+        record.kind == Kind::pool_block ? pool_block_freed(record) : release_block(record);
+    });
 }
 
 }  // namespace

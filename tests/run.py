@@ -277,7 +277,7 @@ def agent_on_cluster(minor: str) -> Count:
 
 def part_preload() -> Count:
     """The preload library in real processes on the stand-in driver: loading, memory, deaths, damage."""
-    build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml")
+    build("debug", "drawbridge_preload", "drawbridge_preload_marked", "standin_cuda", "standin_nvml")
     return pytest("preload: tests on the stand-in", "tests/preload", "-m", "not long")
 
 
@@ -319,7 +319,7 @@ def long_tsan() -> Count:
 
 def long_preload() -> Count:
     """A million random steps and a thousand kills under the preload library."""
-    build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml")
+    build("debug", "drawbridge_preload", "drawbridge_preload_marked", "standin_cuda", "standin_nvml")
     return pytest("preload: long tests", "tests/preload", "-m", "long")
 
 

@@ -19,6 +19,7 @@ from share import Root, Share  # noqa: E402
 
 BUILD = Path(os.environ.get("DRAWBRIDGE_PRELOAD_BUILD", TREE / "build" / "debug"))
 LIBRARY = BUILD / "lib" / "libdrawbridge.so"
+MARKED = BUILD / "marked" / "libdrawbridge.so"  # with points at which a process stops or dies
 STANDIN = BUILD / "standin"
 RECORDED = HERE / "recorded" / "580.159-h200"
 CONTEXT = 543162368
@@ -38,10 +39,10 @@ def pytest_configure(config: pytest.Config) -> None:
 class Bench:
     """A root of its own, and a world of cards of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, library: Path = LIBRARY) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
-        self.root = Root(folder / "root", LIBRARY)
+        self.root = Root(folder / "root", library)
         self.variables = {"DRAWBRIDGE_STANDIN_STATE": str(folder / "world"), "LD_LIBRARY_PATH": str(STANDIN), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def share(self, memory: int, name: str = "claim-0", device: int = 0, **more: object) -> Share:

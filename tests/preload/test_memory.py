@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import CONTEXT, SECONDS, TREE, Bench, card
-from share import MIB, OBSERVE_ONLY, SLOT, SLOT_SIZE, UNLIMITED, USED
+from share import MIB, OBSERVE_ONLY, SLOT, SLOT_SIZE, SLOTS, UNLIMITED, USED
 
 PROGRAMS = TREE / "tests" / "gpu" / "programs.py"
 LIMIT = 3000 * MIB
@@ -215,10 +215,11 @@ print(json.dumps([cu.out('cuMemAlloc_v2', 4000 * MIB)[0], cu.free_bytes()]), flu
         assert json.loads(child.stdout.readline())[0] == 2
 
 
-def test_fifty_processes_start_at_once(bench: Bench) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(300, marks=pytest.mark.long)])
+def test_many_processes_start_at_once(bench: Bench, count: int) -> None:
     share = bench.share(UNLIMITED)
     script = HEAD + "cu.must('cuInit', 0); print('ready', flush=True); sys.stdin.readline()"
-    children = [subprocess.Popen([sys.executable, "-c", script], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(50)]
+    children = [subprocess.Popen([sys.executable, "-c", script], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
     try:
         for child in children:
             assert child.stdout and child.stdout.readline() == b"ready\n"
@@ -227,6 +228,22 @@ def test_fifty_processes_start_at_once(bench: Bench) -> None:
     finally:
         for child in children:
             child.communicate(b"\n", timeout=SECONDS)
+
+
+def test_when_all_slots_are_held_a_process_is_refused_until_one_is_free(bench: Bench) -> None:
+    share = bench.share(UNLIMITED)
+    share.write("ledger", 16, "<I", SLOTS)
+    for index in range(SLOTS - 1):  # live, of a pid namespace that is not this one: nobody here can know better
+        share.write("ledger", SLOT + SLOT_SIZE * index, "<IIQQ", 1, 1, 1, 1)
+    script = HEAD + "print(cu.call('cuInit', 0), flush=True); sys.stdin.readline()"
+    command, pipe = [sys.executable, "-c", script], subprocess.PIPE
+    with subprocess.Popen(command, env=bench.environment(), stdin=pipe, stdout=pipe, text=True) as last:
+        assert last.stdin and last.stdout and last.stdout.readline() == "0\n"
+        refused = bench.run(command)
+        assert refused.stdout == "800\n" and refused.stderr.count("\n") == 1
+        assert "ledger: all slots are held by running processes" in refused.stderr
+        last.communicate("\n", timeout=SECONDS)
+    assert bench.run(command).stdout == "0\n"
 
 
 # ------------------------------------------------------------------------------------------------------ damage
