@@ -17,24 +17,28 @@ sys.path[:0] = [str(path) for path in (
 
 from bed.cluster import Cluster, Wish  # noqa: E402
 from bed.components import DEFAULT_MINOR  # noqa: E402
+from bed.place import own  # noqa: E402
+from bed.residue import cgroups  # noqa: E402
 from node import Node, Pods  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kubernetes", default=os.environ.get("CLUSTER_KUBERNETES", DEFAULT_MINOR), help="minor version")
-    parser.addoption("--cluster", default="agent", help="name of the cluster, which has the minor version behind it")
     parser.addoption("--keep-cluster", action="store_true", help="leave the cluster up behind the tests")
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     minor = request.config.getoption("--kubernetes")
-    name = f"{request.config.getoption('--cluster')}-{minor.replace('.', '-')}"
-    made = Cluster(name, lambda text: print(f"cluster: {text}", flush=True))
+    # Short: the names of the agent's sockets come behind it.
+    made = Cluster(own(f"agent-{minor.split('.')[1]}"), lambda text: print(f"cluster: {text}", flush=True))
     made.up(Wish(minor))
-    yield made
-    if not request.config.getoption("--keep-cluster"):
-        made.down()
+    try:
+        yield made
+    finally:
+        if not request.config.getoption("--keep-cluster"):
+            made.down()
+            assert not made.space.is_up() and not made.place.root.exists() and not cgroups(made.place)
 
 
 @pytest.fixture(scope="session")
