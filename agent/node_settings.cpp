@@ -145,16 +145,22 @@ Result<NodeSettings> read_node_settings(base::JsonView document, std::string_vie
     return settings;
 }
 
-Result<NodeSettings> parse_node_settings(std::string_view text, std::string_view node) {
+Result<void> add_node_settings(NodeSettings& settings, std::string_view text,
+                               std::string_view node) {
     const auto manifests = kube::read_manifests(text, {.max_bytes = max_file});
     if (!manifests) return tl::unexpected(manifests.error());
-    NodeSettings settings;
     for (const kube::Manifest& manifest : *manifests) {
         const auto document = base::parse_json(manifest.json, {.max_bytes = 4 * max_file});
         if (!document) return tl::unexpected(document.error());
-        auto read = read_document(document->root(), node, settings);
-        if (!read) return tl::unexpected(read.error());
+        if (auto read = read_document(document->root(), node, settings); !read) return read;
     }
+    return {};
+}
+
+Result<NodeSettings> parse_node_settings(std::string_view text, std::string_view node) {
+    NodeSettings settings;
+    auto read = add_node_settings(settings, text, node);
+    if (!read) return tl::unexpected(read.error());
     return settings;
 }
 

@@ -56,4 +56,8 @@ struct NodeSettings {
 [[nodiscard]] base::Result<NodeSettings> parse_node_settings(std::string_view text,
                                                              std::string_view node);
 
+/// The same over settings that were read before: what the text does not name stays.
+[[nodiscard]] base::Result<void> add_node_settings(NodeSettings& settings, std::string_view text,
+                                                   std::string_view node);
+
 }  // namespace drawbridge::agent

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 
 namespace drawbridge::agent {
@@ -23,11 +24,33 @@ std::string text_of(const base::Error& error, std::string_view file) {
 
 }  // namespace
 
+Result<void> DeviceWatch::add_settings(NodeSettings& settings, const std::string& file) {
+    const auto text = parts_.files.read(file, max_file);
+    const auto read = text ? add_node_settings(settings, *text, parts_.node)
+                           : Result<void>(tl::unexpected(text.error()));
+    if (read) return read;
+    return base::fail(read.error().kind, text_of(read.error(), file));
+}
+
+/// A folder is what a ConfigMap is mounted as: a file for each of its keys, beside hidden ones of
+/// the kubelet's; none where the ConfigMap is not there.
 Result<NodeSettings> DeviceWatch::read_settings() {
-    if (parts_.settings.empty()) return NodeSettings{};
-    const auto text = parts_.files.read(parts_.settings, max_file);
-    if (!text) return tl::unexpected(text.error());
-    return parse_node_settings(*text, parts_.node);
+    std::error_code failure;
+    std::vector<std::string> files;
+    if (!std::filesystem::is_directory(parts_.settings, failure)) {
+        if (!parts_.settings.empty()) files = {parts_.settings};
+    } else if (auto names = parts_.files.list(parts_.settings)) {
+        std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
+        for (const std::string& name : *names)
+            files.push_back(fmt::format("{}/{}", parts_.settings, name));
+    } else {
+        return tl::unexpected(names.error());
+    }
+    NodeSettings settings;
+    for (const std::string& file : files) {
+        if (auto added = add_settings(settings, file); !added) return tl::unexpected(added.error());
+    }
+    return settings;
 }
 
 PublishedSizes DeviceWatch::remembered() {
@@ -65,7 +88,7 @@ Result<Inventory> DeviceWatch::look() {
     if (settings) {
         settings_ = *std::move(settings);
     } else {
-        trouble_ = text_of(settings.error(), parts_.settings);
+        trouble_ = settings.error().message;
         if (!settings_) return tl::unexpected(settings.error());
     }
     auto devices = parts_.source.read();

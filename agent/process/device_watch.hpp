@@ -21,7 +21,7 @@ struct DeviceWatchParts {
     Files& files;
     PrepareFlow& flow;
     std::string node;
-    std::string settings;  ///< file; empty: defaults
+    std::string settings;  ///< file, or a folder of them, which may be empty; empty: defaults
     std::string sizes;     ///< file that remembers published sizes
 };
 
@@ -43,6 +43,7 @@ public:
 
 private:
     base::Result<NodeSettings> read_settings();
+    base::Result<void> add_settings(NodeSettings& settings, const std::string& file);
     [[nodiscard]] PublishedSizes remembered();
     void remember(const PublishedSizes& sizes);
 

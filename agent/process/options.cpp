@@ -45,8 +45,10 @@ void add_paths(CLI::App& app, PathOptions& paths) {
 void add_source(CLI::App& app, SourceOptions& source) {
     app.add_option("--devices", source.devices,
                    "offer the devices that this file lists, for machines without GPUs");
-    app.add_option("--settings", source.settings,
-                   "AgentSettings, or HAMi's device-config.yaml or node configuration");
+    app.add_option(
+        "--settings", source.settings,
+        "AgentSettings, or HAMi's device-config.yaml or node configuration; of a folder, "
+        "every file in it, and it may be empty");
     app.add_option("--driver-root", source.driver_root,
                    "the driver's root as the agent sees it, for drivers that run in a container");
     app.add_option("--driver-root-on-host", source.driver_root_host,

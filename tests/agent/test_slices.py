@@ -178,6 +178,40 @@ def test_beside_a_device_plugin_nothing_is_offered_unless_told_so(agent: Agent, 
     cluster.wait_until(lambda: len(cluster.devices()) == 2)
 
 
+def test_settings_of_a_folder_are_those_of_its_files_and_none_are_the_defaults(agent: Agent, cluster: FakeCluster) -> None:
+    """A ConfigMap as the kubelet mounts it: links through a hidden one that is swapped, and nothing where it is not there."""
+    folder = agent.folder / "settings"
+    folder.mkdir()
+
+    def slots() -> set[str]:
+        return {device["capacity"]["slots"]["value"] for device in cluster.devices()}
+
+    agent.start("--settings", str(folder))
+    cluster.wait_until(lambda: slots() == {"10"})
+    head = "apiVersion: drawbridge.dev/v1\nkind: AgentSettings\n"
+    data = folder / "..data"
+    data.mkdir()
+    (data / "a.yaml").write_text(head + "splitCount: 3\n")
+    (data / "b.json").write_text('{"nodeconfig": [{"name": "node-1", "devicesplitcount": 5}]}')
+    (folder / "a.yaml").symlink_to("..data/a.yaml")
+    cluster.wait_until(lambda: slots() == {"3"})
+    (folder / "b.json").symlink_to("..data/b.json")
+    cluster.wait_until(lambda: slots() == {"5"})
+    (data / "a.yaml").write_text(head + "splitCount: many\n")
+    assert "settings/a.yaml: /splitCount" in agent.wait_log("devices", level="warn")["reason"]
+    assert slots() == {"5"}
+    for name in ("a.yaml", "b.json"):
+        (folder / name).unlink()
+    cluster.wait_until(lambda: slots() == {"10"})
+
+
+def test_a_settings_file_that_is_named_must_be_there(agent: Agent, cluster: FakeCluster) -> None:
+    agent.start("--settings", str(agent.folder / "missing.yaml"))
+    assert "missing.yaml" in agent.wait_log("devices", level="warn")["reason"]
+    cluster.wait_until(lambda: len(cluster.slices()) == 1)
+    assert cluster.devices() == []
+
+
 def test_settings_scale_split_and_leave_out(agent: Agent, cluster: FakeCluster) -> None:
     settings = agent.folder / "settings.yaml"
     settings.write_text(

@@ -59,6 +59,26 @@ def test_the_installed_agent_publishes_and_gives_shares(node: Node, pods: Pods, 
     assert '"verdict":"done"' in log and '"level":"error"' not in log
 
 
+def test_settings_are_a_config_map_which_need_not_be_there(node: Node, pods: Pods, installation: AgentInstallation) -> None:
+    def slots() -> set[str]:
+        return {device["capacity"]["slots"]["value"] for item in node.slices() for device in item["spec"]["devices"]}
+
+    maps = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+    assert node.api.find(f"{maps}/{NAME}") is None and slots() == {"10"}
+    text = "apiVersion: drawbridge.dev/v1\nkind: AgentSettings\nsplitCount: 3\n"
+    node.api.call("POST", maps, {"metadata": {"name": NAME}, "data": {"settings.yaml": text}})
+    try:
+        # The kubelet brings it to a pod that runs within two minutes, to a new one at once.
+        done = node.cluster.kubectl("--namespace", NAMESPACE, "rollout", "restart", "daemonset", NAME)
+        assert done.returncode == 0, done.stderr
+        wait_for(lambda: slots() == {"3"}, "the settings to hold")
+        wait_for(lambda: installation.rolled_out() and len(installation.pods()) == 1, "the update to end")
+    finally:
+        node.api.call("DELETE", f"{maps}/{NAME}")
+        node.cluster.kubectl("--namespace", NAMESPACE, "rollout", "restart", "daemonset", NAME)
+    wait_for(lambda: slots() == {"10"} and installation.rolled_out() and len(installation.pods()) == 1, "the defaults to hold")
+
+
 def test_11_a_rolling_update_fails_no_prepare(node: Node, pods: Pods, installation: AgentInstallation) -> None:
     pods.template("t", share("1Gi"))
     pods.simple("before", "t")
