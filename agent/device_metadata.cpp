@@ -16,27 +16,19 @@ using base::JsonWriter;
 constexpr std::string_view root = "/var/run/kubernetes.io/dra-device-attributes";
 constexpr std::array<std::string_view, 2> versions = {"v1beta1", "v1alpha1"};
 
-void write_text(JsonWriter& out, std::string_view name, std::string_view text) {
-    if (!text.empty()) out.key(name).begin_object().member("string", text).end_object();
-}
-
-void write_int(JsonWriter& out, std::string_view name, std::int64_t value) {
-    out.key(name).begin_object().key("int").integer(value).end_object();
-}
-
 void write_device(JsonWriter& out, const Share& share, const Inventory& inventory) {
     out.begin_object().member("driver", driver_name).member("pool", share.pool);
     out.member("name", share.device).key("attributes").begin_object();
     if (const Offer* offer = inventory.find_uuid(share.uuid)) {
         write_attributes(out, offer->device);
     } else {
-        write_text(out, "uuid", share.uuid);
+        write_attribute(out, "uuid", share.uuid);
     }
-    write_text(out, "shareID", share.share_id);
+    write_attribute(out, "shareID", share.share_id);
     if (!share.admin) {
-        write_text(out, "shareMemory", binary_quantity(share.amounts.memory_bytes));
-        write_int(out, "shareCores", share.amounts.cores);
-        write_int(out, "shareSlots", share.amounts.slots);
+        write_attribute(out, "shareMemory", binary_quantity(share.amounts.memory_bytes));
+        write_attribute(out, "shareCores", share.amounts.cores);
+        write_attribute(out, "shareSlots", share.amounts.slots);
     }
     out.end_object().end_object();
 }

@@ -1,8 +1,8 @@
 #include "agent/slices.hpp"
 
+#include "agent/api_text.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
-#include "base/text.hpp"
 
 #include <fmt/format.h>
 
@@ -17,25 +17,11 @@ using base::JsonWriter;
 constexpr std::size_t max_text = 64;   // of an attribute
 constexpr std::size_t max_name = 253;  // of an API object
 
-/// As much of a text as an attribute holds, cut between characters.
-std::string_view attribute_text(std::string_view text) {
-    std::size_t end = 0;
-    while (end < text.size()) {
-        const std::size_t length = base::utf8_sequence_length(text.substr(end));
-        if (length == 0 || end + length > max_text) break;
-        end += length;
-    }
-    return text.substr(0, end);
-}
-
-void write_text(JsonWriter& out, std::string_view name, std::string_view type,
-                std::string_view text) {
+/// Left out where it is empty.
+void write_typed(JsonWriter& out, std::string_view name, std::string_view type,
+                 std::string_view text) {
     if (text.empty()) return;
-    out.key(name).begin_object().member(type, attribute_text(text)).end_object();
-}
-
-void write_int(JsonWriter& out, std::string_view name, std::int64_t value) {
-    out.key(name).begin_object().key("int").integer(value).end_object();
+    out.key(name).begin_object().member(type, bounded_text(text, max_text)).end_object();
 }
 
 /// A capacity of which shares are taken in steps; what a claim does not name is all of it (dra.md
@@ -87,20 +73,29 @@ bool is_usable(const Device& device) {
 
 }  // namespace
 
-void write_attributes(base::JsonWriter& out, const Device& device) {
-    write_text(out, "architecture", "string", device.architecture);
-    write_text(out, "brand", "string", device.brand);
-    write_text(out, "cudaComputeCapability", "version", semver(device.versions.compute_capability));
-    write_text(out, "cudaDriverVersion", "version", semver(device.versions.cuda_driver));
-    write_text(out, "driverVersion", "version", semver(device.versions.driver));
-    write_int(out, "index", device.place.index);
-    if (device.place.numa_node) write_int(out, "numaNode", *device.place.numa_node);
-    if (device.mig) write_text(out, "parentUUID", "string", device.mig->parent_uuid);
-    write_text(out, "productName", "string", device.product_name);
-    write_text(out, "resource.kubernetes.io/pciBusID", "string", device.place.pci_bus_id);
-    write_text(out, "resource.kubernetes.io/pcieRoot", "string", device.place.pcie_root);
-    write_text(out, "type", "string", device.type == DeviceType::mig ? "mig" : "gpu");
-    write_text(out, "uuid", "string", device.uuid);
+void write_attribute(JsonWriter& out, std::string_view name, std::string_view text) {
+    write_typed(out, name, "string", text);
+}
+
+void write_attribute(JsonWriter& out, std::string_view name, std::int64_t value) {
+    out.key(name).begin_object().key("int").integer(value).end_object();
+}
+
+void write_attributes(JsonWriter& out, const Device& device) {
+    write_attribute(out, "architecture", device.architecture);
+    write_attribute(out, "brand", device.brand);
+    write_typed(out, "cudaComputeCapability", "version",
+                semver(device.versions.compute_capability));
+    write_typed(out, "cudaDriverVersion", "version", semver(device.versions.cuda_driver));
+    write_typed(out, "driverVersion", "version", semver(device.versions.driver));
+    write_attribute(out, "index", device.place.index);
+    if (device.place.numa_node) write_attribute(out, "numaNode", *device.place.numa_node);
+    if (device.mig) write_attribute(out, "parentUUID", device.mig->parent_uuid);
+    write_attribute(out, "productName", device.product_name);
+    write_attribute(out, "resource.kubernetes.io/pciBusID", device.place.pci_bus_id);
+    write_attribute(out, "resource.kubernetes.io/pcieRoot", device.place.pcie_root);
+    write_attribute(out, "type", std::string_view(device.type == DeviceType::mig ? "mig" : "gpu"));
+    write_attribute(out, "uuid", device.uuid);
 }
 
 std::string binary_quantity(std::int64_t bytes) {

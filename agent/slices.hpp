@@ -43,6 +43,11 @@ inline constexpr std::size_t max_slice_devices = 64;
 /// One device as an element of `spec.devices`, quantities in the API server's own form.
 [[nodiscard]] std::string device_json(const Offer& offer, const SliceFeatures& features);
 
+/// One attribute, in an object that is begun. A text is held to what the API lets an attribute
+/// have, and left out where it is empty.
+void write_attribute(base::JsonWriter& out, std::string_view name, std::string_view text);
+void write_attribute(base::JsonWriter& out, std::string_view name, std::int64_t value);
+
 /// The members of a device's `attributes`, in an object that is begun.
 void write_attributes(base::JsonWriter& out, const Device& device);
 

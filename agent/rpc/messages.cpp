@@ -1,7 +1,7 @@
 #include "agent/rpc/messages.hpp"
 
+#include "agent/api_text.hpp"
 #include "agent/rpc/kubelet.pb.h"
-#include "base/text.hpp"
 
 #include <fmt/format.h>
 
@@ -21,21 +21,10 @@ tl::unexpected<base::Error> unreadable(std::string_view what) {
     return base::fail(base::ErrorKind::invalid_input, fmt::format("{} cannot be read", what));
 }
 
-/// A text as protobuf takes one: UTF-8, not endless. What failed elsewhere may be quoted in it.
-std::string wire_text(std::string text, std::size_t most) {
-    if (!base::is_utf8(text)) {
-        std::ranges::replace_if(
-            text, [](char c) { return static_cast<unsigned char>(c) > 127; }, '?');
-    }
-    while (text.size() > most || !base::is_utf8(text))
-        text.pop_back();
-    return text;
-}
-
-/// What failed and where, as it ends in the pod's events.
+/// What failed and where, as it ends in the pod's events; protobuf takes UTF-8 alone.
 std::string error_text(const base::Error& error) {
     const std::string place = error.path.empty() ? "" : fmt::format("{}: ", error.path);
-    return wire_text(place + error.message, max_error);
+    return bounded_text(place + error.message, max_error);
 }
 
 /// A fault that changes nothing (effect None) leaves a device healthy: it only informs.
@@ -122,7 +111,7 @@ std::string encode_health(std::string_view pool, const Inventory& inventory,
         if (fault != nullptr) {
             health.set_health(wire::UNHEALTHY);
             health.set_message(
-                wire_text(fault->message.empty() ? fault->key : fault->message, max_message));
+                bounded_text(fault->message.empty() ? fault->key : fault->message, max_message));
         } else {
             health.set_health(is_unmonitored(offer.device) ? wire::UNKNOWN : wire::HEALTHY);
         }

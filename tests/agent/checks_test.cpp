@@ -137,6 +137,14 @@ TEST_CASE("a file of metadata has the object in each version, newest first") {
         "shareMemory"));
 }
 
+TEST_CASE("texts of metadata are held to what an attribute may have") {
+    ClaimRecord claim = record();
+    claim.shares[0].share_id = std::string(70, 'x');
+    const auto files = metadata_files(claim, inventory());
+    const json device = objects(files[0].text)[0]["requests"][0]["devices"][0];
+    CHECK(device["attributes"]["shareID"] == json{{"string", std::string(64, 'x')}});
+}
+
 TEST_CASE("metadata is mounted once for each request, where no other claim has it") {
     CdiSpec spec{.devices = {{.name = "uid-1-0"}, {.name = "uid-1-1"}, {.name = "uid-1-2"}}};
     add_metadata_mounts(spec, record(), inventory(), "/shares");

@@ -104,6 +104,13 @@ TEST_CASE("a capacity without room for a step is a single value") {
     CHECK(device["capacity"]["cores"]["requestPolicy"]["validRange"]["step"] == "1");
 }
 
+TEST_CASE("what is no text in an attribute does not take away what comes behind it") {
+    Offer offer{.name = "gpu-a", .capacity = {1 << 30, 100, 10}};
+    offer.device.product_name = "Card\xff Pro";
+    const json device = json::parse(device_json(offer, {}));
+    CHECK(device["attributes"]["productName"]["string"] == "Card? Pro");
+}
+
 TEST_CASE("attribute texts are cut between characters") {
     Offer offer{.name = "gpu-a", .capacity = {1 << 30, 100, 10}};
     offer.device.product_name = std::string(63, 'x') + "\u00e9";
