@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import uuid
@@ -24,21 +25,52 @@ from node import Node, Pods  # noqa: E402
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kubernetes", default=os.environ.get("CLUSTER_KUBERNETES", DEFAULT_MINOR), help="minor version")
-    parser.addoption("--keep-cluster", action="store_true", help="leave the cluster up behind the tests")
+    parser.addoption("--keep-cluster", action="store_true", help="leave the clusters up behind the tests")
+    parser.addoption("--churn-minutes", type=float, default=30, help="how long pods come and go in the long test of it")
 
 
-@pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: takes minutes; left out unless asked for with -m long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "long" not in config.getoption("-m"):
+        config.hook.pytest_deselected(items=[item for item in items if "long" in item.keywords])
+        items[:] = [item for item in items if "long" not in item.keywords]
+
+
+@contextlib.contextmanager
+def started(request: pytest.FixtureRequest, name: str, nodes: int) -> Iterator[Cluster]:
+    """A cluster of this checkout's own."""
     minor = request.config.getoption("--kubernetes")
     # Short: the names of the agent's sockets come behind it.
-    made = Cluster(own(f"agent-{minor.split('.')[1]}"), lambda text: print(f"cluster: {text}", flush=True))
-    made.up(Wish(minor))
+    made = Cluster(own(f"{name}-{minor.split('.')[1]}"), lambda text: print(f"cluster: {text}", flush=True))
+    made.up(Wish(minor, nodes))
     try:
         yield made
     finally:
         if not request.config.getoption("--keep-cluster"):
             made.down()
             assert not made.space.is_up() and not made.place.root.exists() and not cgroups(made.place)
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with started(request, "agent", 1) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def two_nodes(request: pytest.FixtureRequest) -> Iterator[list[Node]]:
+    """The nodes of another cluster, each with two GPUs of its own and an agent that has published them."""
+    with started(request, "pair", 2) as made:
+        nodes = [Node(made, number) for number in (1, 2)]
+        for node in nodes:
+            node.install()
+            node.settle()
+        yield nodes
+        for node in nodes:
+            node.stop()
 
 
 @pytest.fixture(scope="session")

@@ -28,12 +28,14 @@ Json = dict[str, Any]
 
 
 class Node:
-    """node-1 of a cluster."""
+    """A node of a cluster, with GPUs that no other node has."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self.api = cluster, cluster.api
-        self.bed = BedNode(cluster.place, 1)
+    def __init__(self, cluster: Cluster, number: int = 1) -> None:
+        self.cluster, self.api, self.number = cluster, cluster.api, number
+        self.bed = BedNode(cluster.place, number)
         self.name = self.bed.name
+        self.agent = "agent" if number == 1 else f"agent-{number}"
+        self.gpus = [gpu(16 * (number - 1) + at) for at in (1, 2)]
         self.plugin = self.bed.kubelet_root / "plugins" / DRIVER
         self.devices_file = self.bed.root / "devices.json"
         self.boot_id_file = self.bed.root / "boot_id"
@@ -52,7 +54,7 @@ class Node:
             assert done.returncode == 0, done.stderr
         user = {"token": self.token(self.name)}
         keys.write_kubeconfig(keys.Authority(self.cluster.place.keys), self.kubeconfig, user)
-        self.devices(gpu(1), gpu(2))
+        self.devices(*self.gpus)
         self.boot(1)
         # A policy takes effect some time after it is there.
         wait_for(lambda: self._policy_holds(), "the policy on slices")
@@ -83,7 +85,7 @@ class Node:
         user = json.loads(self.kubeconfig.read_text())["users"][0]["user"]
         return Api(self.cluster.space, user["token"])
 
-    def start(self, name: str = "agent", *arguments: str, library: Path = LIBRARY, server: str = "", program: Path = AGENT) -> None:
+    def start(self, *arguments: str, library: Path = LIBRARY, server: str = "", program: Path = AGENT) -> None:
         """An agent as a process; `server` is where it finds the API server, if not at its usual place."""
         kubeconfig = self.kubeconfig
         if server:
@@ -94,16 +96,16 @@ class Node:
                    "--kubelet-root", str(self.bed.kubelet_root), "--cdi", str(self.bed.cdi), "--devices", str(self.devices_file),
                    "--boot-id-file", str(self.boot_id_file), "--library", str(library), "--operator-listen", "127.0.0.1:0",
                    "--port-file", str(self.port_file), "--runtime-socket", str(self.bed.containerd_socket), *arguments]  # fmt: skip
-        self.cluster.space.start(name, command, {"PATH": "/usr/bin:/bin"} | self.environment)
+        self.cluster.space.start(self.agent, command, {"PATH": "/usr/bin:/bin"} | self.environment)
 
-    def runs(self, name: str = "agent") -> bool:
-        return self.cluster.space.daemons().get(name) == "running"
+    def runs(self) -> bool:
+        return self.cluster.space.daemons().get(self.agent) == "running"
 
-    def kill(self, name: str = "agent") -> None:
-        self.cluster.space.kill(name)
+    def kill(self) -> None:
+        self.cluster.space.kill(self.agent)
 
-    def stop(self, name: str = "agent") -> None:
-        self.cluster.space.stop(name)
+    def stop(self) -> None:
+        self.cluster.space.stop(self.agent)
 
     def devices(self, *entries: Json) -> None:
         text = json.dumps({"apiVersion": "drawbridge.dev/v1", "kind": "DeviceList", "devices": list(entries)})
@@ -115,12 +117,12 @@ class Node:
         self.boot_id_file.write_text(f"00000000-0000-4000-8000-{number:012x}\n")
 
     def settle(self) -> None:
-        self.devices(gpu(1), gpu(2))
+        self.devices(*self.gpus)
         self.start()
         wait_for(lambda: self.published() == 2, "two published devices")
 
     def restart_kubelet(self) -> None:
-        self.cluster.space.kill("kubelet-1")
+        self.cluster.space.kill(f"kubelet-{self.number}")
         self.cluster.start(_kubelet(self), self.cluster.release())
 
     def end_containers(self) -> None:
@@ -134,7 +136,7 @@ class Node:
         file = self.bed.root / "containerd.toml"
         text = file.read_text()
         file.write_text(text.replace(f"enable_cdi = {str(not on).lower()}", f"enable_cdi = {str(on).lower()}"))
-        self.cluster.space.kill("containerd-1")
+        self.cluster.space.kill(f"containerd-{self.number}")
         self.cluster.start(_containerd(self), self.cluster.release())
         wait_for(self._runtime_answers, "containerd to answer")
 
@@ -151,7 +153,7 @@ class Node:
         return self.cluster.inside("curl", "-s", f"http://127.0.0.1:{port}/readyz")
 
     def log(self) -> list[Json]:
-        lines = self.cluster.space.log("agent").splitlines()
+        lines = self.cluster.space.log(self.agent).splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     # ------------------------------------------------------------------ what there is

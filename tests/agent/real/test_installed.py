@@ -11,7 +11,7 @@ from bed.agent import NAMESPACE, AgentInstallation
 from bed.cluster import Cluster
 from bed.space import wait_for
 from material import GIB, gpu
-from node import Node, Pods, share
+from node import SHOW_SHARES, Node, Pods, share
 
 NAME = "drawbridge-agent"
 
@@ -100,6 +100,34 @@ def test_11_a_rolling_update_fails_no_prepare(node: Node, pods: Pods, installati
     assert pods.get("before")["status"]["containerStatuses"][0]["restartCount"] == 0
     # No socket of the one that went is left for the kubelet to try.
     wait_for(lambda: len(list((node.bed.kubelet_root / "plugins_registry").iterdir())) == 1, "the old socket to go")
+
+
+def ended(pods: Pods) -> int:
+    return sum(pod["status"].get("phase") == "Succeeded" for pod in pods.api.get(pods.path)["items"])
+
+
+@pytest.mark.long
+def test_11_five_hundred_pods_start_while_one_update_follows_the_other(
+        node: Node, pods: Pods, installation: AgentInstallation) -> None:  # fmt: skip
+    template = pods.template("t", share("1Gi"))
+    updates = started = 0
+    while started < 500:
+        if installation.rolled_out() and len(installation.pods()) == 1:
+            done = node.cluster.kubectl("--namespace", NAMESPACE, "rollout", "restart", "daemonset", NAME)
+            assert done.returncode == 0, done.stderr
+            updates += 1
+        batch = [f"p{number}" for number in range(started, started + 10)]
+        for name in batch:
+            pods.start(name, {"main": ["gpu"]}, {"gpu": {"resourceClaimTemplateName": template}},
+                       show=SHOW_SHARES + "; echo READY", restartPolicy="Never")  # fmt: skip
+        wait_for(lambda: ended(pods) == 10, f"ten pods to end: {pods.events}")
+        for name in batch:
+            assert pods.limits(name) == [(GIB, 1000)], name
+            pods.delete(name)
+        started += 10
+    assert updates >= 10
+    assert "FailedPrepareDynamicResources" not in pods.reasons(), pods.events
+    wait_for(lambda: node.shares() == [] and node.cdi_files() == [], "the files to go")
 
 
 def test_17_removed_in_the_right_order_nothing_is_stuck(node: Node, pods: Pods, installation: AgentInstallation) -> None:

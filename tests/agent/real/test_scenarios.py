@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from bed.images import BUSYBOX_IMAGE
 from bed.proxy import Proxy
 from bed.space import wait_for
+from fake_kubelet import Kubelet
 from material import DRIVER, GIB, device_name, gpu
-from node import Node, Pods, share
+from node import SHOW, SHOW_SHARES, Node, Pods, share
 
 MIB = 1 << 20
 
@@ -66,6 +69,21 @@ def test_5_each_container_sees_its_own_claims(node: Node, pods: Pods) -> None:
     assert pods.limits("three", "a") == [(2 * GIB, 1000)]
     assert pods.limits("three", "b") == [(3 * GIB, 1000)]
     assert pods.limits("three", "c") == []
+
+
+def test_5_init_container_main_container_and_sidecar_see_their_own_claims(node: Node, pods: Pods) -> None:
+    def container(name: str, show: str, *claims: str, **more: object) -> dict:
+        return {"name": name, "image": BUSYBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", show],
+                "resources": {"claims": [{"name": claim} for claim in claims]}} | more  # fmt: skip
+
+    templates = {name: pods.template(name, share(memory)) for name, memory in (("i", "2Gi"), ("s", "3Gi"), ("m", "4Gi"))}
+    pods.start("whole", {"main": ["m"]}, {name: {"resourceClaimTemplateName": template} for name, template in templates.items()},
+               initContainers=[container("init", SHOW_SHARES + "; echo READY", "i"),
+                               container("sidecar", SHOW, "s", restartPolicy="Always")])  # fmt: skip
+    pods.running("whole")
+    wait_for(lambda: "READY" in pods.log("whole", "sidecar"), "the sidecar's word")
+    seen = {name: pods.limits("whole", name) for name in ("init", "sidecar", "main")}
+    assert seen == {"init": [(2 * GIB, 1000)], "sidecar": [(3 * GIB, 1000)], "main": [(4 * GIB, 1000)]}
 
 
 def test_6_two_pods_on_one_claim_share_its_ledger_until_the_last_ends(node: Node, pods: Pods) -> None:
@@ -212,6 +230,40 @@ def test_14_an_api_server_that_is_away_from_the_agent_harms_nothing_known(node: 
     wait_for(lambda: node.published() == 2, "the slices to be back")
 
 
+def test_a_prepare_that_comes_late_brings_no_ended_claim_back(node: Node, pods: Pods, proxy: Proxy) -> None:
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+    [claim] = pods.claims()
+    late = Kubelet(node.bed.kubelet_root)
+    late.endpoint = str(node.plugin / "dra.sock")
+    proxy.hold_answers()
+    with ThreadPoolExecutor(1) as pool:
+        # The agent has asked for the claim and does not learn what the API server says of it ...
+        answer = pool.submit(late.prepare_one, claim)
+        wait_for(proxy.is_holding, "the agent's question to be answered")
+        # ... before the kubelet has ended it.
+        pods.delete("one")
+        wait_for(lambda: node.shares() == [] and node.cdi_files() == [], "the claim to be unprepared")
+        proxy.restore()
+        assert "was unprepared while it was asked for" in answer.result().error
+    late.close()
+    assert node.shares() == [] and node.cdi_files() == []
+
+
+def test_a_wiped_cdi_folder_is_made_whole_and_containers_start_anew(node: Node, pods: Pods) -> None:
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+    files = {file.name: file.read_bytes() for file in node.bed.cdi.iterdir()}
+    assert len(files) == 1
+    for name in files:
+        (node.bed.cdi / name).unlink()
+    node.end_containers()
+    wait_for(lambda: {file.name: file.read_bytes() for file in node.bed.cdi.iterdir()} == files, "the file to be back")
+    wait_for(lambda: pods.get("one")["status"]["containerStatuses"][0]["restartCount"] > 0, "the container to start anew")
+    pods.running("one")
+    assert pods.limits("one") == [(2 * GIB, 1000)]
+
+
 def test_20_health_reaches_the_pods_status_and_recovers(node: Node, pods: Pods) -> None:
     pods.simple("one", pods.template("t", share("2Gi")))
     pods.running("one")
@@ -263,7 +315,7 @@ def test_16_with_cdi_off_no_gpu_is_offered_and_people_are_told(node: Node, pods:
 
 def test_metadata_of_devices_is_where_programs_look_for_it(node: Node, pods: Pods) -> None:
     node.kill()
-    node.start("agent", "--device-metadata")
+    node.start("--device-metadata")
     wait_for(lambda: node.published() == 2, "the devices")
     show = "for f in $(find /var/run/kubernetes.io -name '*.json'); do echo $f; cat $f; done; echo READY; exec sleep 100000"
     pods.claim("own", share("3Gi"))

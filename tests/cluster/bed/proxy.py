@@ -19,6 +19,7 @@ class Proxy:
         self._listener = space.listen(API_ADDRESS)
         self.server = f"https://{API_ADDRESS}:{self._listener.getsockname()[1]}"
         self._asking, self._answering = threading.Event(), threading.Event()  # unset: bytes of that way wait
+        self._held = threading.Event()
         self.restore()
         self._sockets: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -38,6 +39,10 @@ class Proxy:
         """Lets what the API server says wait: it does what it is asked, and the client does not learn of it."""
         self._answering.clear()
 
+    def is_holding(self) -> bool:
+        """Whether bytes have come that wait."""
+        return self._held.is_set()
+
     def slow(self, seconds: float) -> None:
         """Lets every answer come so much later."""
         self._delay = seconds
@@ -45,6 +50,7 @@ class Proxy:
     def restore(self) -> None:
         self._refusing = False
         self._delay = 0.0
+        self._held.clear()
         self._asking.set()
         self._answering.set()
 
@@ -81,6 +87,8 @@ class Proxy:
             while data := source.recv(65536):
                 if answers and self._delay:
                     time.sleep(self._delay)
+                if not gate.is_set():
+                    self._held.set()
                 gate.wait()
                 target.sendall(data)
         for each in (source, target):
