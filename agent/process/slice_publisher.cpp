@@ -89,20 +89,21 @@ asio::awaitable<void> SlicePublisher::run(std::function<double()> random) {
 void SlicePublisher::tell(const Result<void>& done) {
     state_.published = done.has_value();
     state_.devices = features_.sharing ? inventory_->offers().size() : 0;
+    state_.trouble.clear();
     if (!done) {
         state_.trouble = done.error().message;
-        base::log_event(Level::warn, "publish",
-                        {{"reason", done.error().message}, {"path", done.error().path}});
     } else if (!features_.sharing) {
         state_.trouble =
             "the API server drops consumable capacity: turn on the feature gate "
             "DRAConsumableCapacity of API server, scheduler, controller manager and kubelet; until "
             "then no device is offered, since it would be given away whole";
-        base::log_event(Level::error, "publish", {{"reason", state_.trouble}});
-    } else {
-        state_.trouble.clear();
     }
     hooks_.state(state_);
+    // Behind it: who reads of it in the log finds it in the state too.
+    if (state_.trouble.empty()) return;
+    base::log_event(
+        done ? Level::error : Level::warn, "publish",
+        {{"reason", state_.trouble}, {"path", done ? std::string() : done.error().path}});
 }
 
 asio::awaitable<Result<void>> SlicePublisher::learn_node() {
