@@ -140,7 +140,8 @@ def count_ctest(output: str) -> Count:
     return total
 
 
-def pytest(title: str, *arguments: str, program: str = "build/release/bin/drawbridge", jobs: str = "2") -> Count:
+def pytest(title: str, *arguments: str, program: str = "build/release/bin/drawbridge", jobs: str = "2",
+           **environment: str) -> Count:  # fmt: skip
     """Runs pytest and counts what its report says; what was skipped was not tested and counts as failed."""
     report = LOGS / "pytest.xml"
     report.unlink(missing_ok=True)
@@ -148,7 +149,7 @@ def pytest(title: str, *arguments: str, program: str = "build/release/bin/drawbr
         title,
         ["/usr/bin/python3", "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", f"--junit-xml={report}", "-n", jobs,
          *arguments],
-        DRAWBRIDGE=str(ROOT / program), PYTHONDONTWRITEBYTECODE="1",
+        DRAWBRIDGE=str(ROOT / program), PYTHONDONTWRITEBYTECODE="1", **environment,
     )  # fmt: skip
     return counted(step, count_junit(report.read_text(encoding="utf-8")) if report.exists() else Count())
 
@@ -264,7 +265,18 @@ def part_agent() -> Count:
     return count + agent_on_cluster("1.36")
 
 
-def agent_on_cluster(minor: str) -> Count:
+def sanitized_agent(preset: str) -> Count:
+    """The agent between a fake kubelet and a fake API server, under a sanitizer; a report fails the test that it comes in."""
+    build(preset, "drawbridge-agent", "standin_nvml")
+    return pytest(
+        f"{preset}: agent, fake kubelet and API server", "tests/agent", "--ignore=tests/agent/real",
+        DRAWBRIDGE_AGENT=str(ROOT / "build" / preset / "bin" / "drawbridge-agent"),
+        DRAWBRIDGE_STANDIN=str(ROOT / "build" / preset / "standin"),
+        # gRPC is not built for ThreadSanitizer; what it promises is told by agent/rpc/grpc_order.hpp.
+        TSAN_OPTIONS=os.environ["TSAN_OPTIONS"] + ":ignore_noninstrumented_modules=1")  # fmt: skip
+
+
+def agent_on_cluster(minor: str, *choice: str) -> Count:
     """Runs the agent's scenarios on a real kubelet and containerd."""
     step = run(f"agent: components of {minor}", ["tests/cluster/cluster", "build", "--kubernetes", minor])
     if step.status != 0:
@@ -272,7 +284,8 @@ def agent_on_cluster(minor: str) -> Count:
         raise Broken("the components of the cluster did not build")
     build("release", "drawbridge", "drawbridge-agent", "drawbridge_preload")
     build("debug", "dying_agent")
-    return pytest(f"agent: real node of {minor}", "tests/agent/real", "--kubernetes", minor, jobs="0")
+    title = f"agent: real node of {minor}" + (", long tests" if choice else "")
+    return pytest(title, "tests/agent/real", "--kubernetes", minor, *choice, jobs="0")
 
 
 def part_preload() -> Count:
@@ -303,18 +316,18 @@ PARTS: dict[str, Callable[[], Count]] = {
 
 
 def long_asan() -> Count:
-    """Unit tests, examples and reviews under AddressSanitizer and UBSan."""
+    """Unit tests, examples, reviews and the agent from outside under AddressSanitizer and UBSan."""
     build("asan", *UNIT_TESTS, "drawbridge")
     count = ctest("asan", "-E", "layering", DRAWBRIDGE_DIFFERENTIAL_PODS="10000")
-    return count + pytest(
+    return count + sanitized_agent("asan") + pytest(
         "asan: functional tests", "tests/functional/test_examples.py", "tests/functional/test_reviews_equal.py",
         program="build/asan/bin/drawbridge")  # fmt: skip
 
 
 def long_tsan() -> Count:
     """What has threads, under ThreadSanitizer."""
-    build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "drawbridge")
-    return ctest("tsan", "-R", "^(base|kube/client|certs|server)$")
+    build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "agent_test", "drawbridge")
+    return ctest("tsan", "-R", "^(base|kube/client|certs|server|agent)$") + sanitized_agent("tsan")
 
 
 def long_preload() -> Count:
@@ -348,9 +361,10 @@ def long_matrix() -> Count:
 
 
 def long_agent() -> Count:
-    """Ten thousand random lives of a node against the model, and the real node of Kubernetes 1.35."""
+    """Ten thousand random lives of a node against the model; the real node of 1.35 and 1.37, and half an hour of pods."""
     build("debug", "agent_test")
-    return ctest("debug", "-R", "^agent$", DRAWBRIDGE_AGENT_LIVES="10000") + agent_on_cluster("1.35")
+    count = ctest("debug", "-R", "^agent$", DRAWBRIDGE_AGENT_LIVES="10000")
+    return count + agent_on_cluster("1.35") + agent_on_cluster("1.37") + agent_on_cluster("1.36", "-m", "long")
 
 
 LONG: dict[str, Callable[[], Count]] = {

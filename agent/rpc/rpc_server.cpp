@@ -1,5 +1,7 @@
 #include "agent/rpc/rpc_server.hpp"
 
+#include "agent/rpc/grpc_order.hpp"
+
 #include <fmt/format.h>
 
 #include <atomic>
@@ -136,17 +138,22 @@ private:
 
 Reactor::Reactor(const RpcMethod* method, std::function<void(Reactor*)> done)
     : method_(method), done_(std::move(done)), state_(std::make_shared<CallState>(*this)) {
+    if (method_ != nullptr && method_->stream) state_->mark_stream();
+    before_grpc(this);
     if (method_ == nullptr) {
         Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no such method"));
         return;
     }
-    if (method_->stream) state_->mark_stream();
     StartRead(&request_);
 }
 
+// The end of a call may come, and delete this, inside what is called here: the state is kept alive.
+
 void Reactor::OnReadDone(bool ok) {
+    behind_grpc(this);
     const auto kept = state_;
     auto bytes = ok ? to_bytes(request_) : std::nullopt;
+    before_grpc(this);
     if (!bytes) {
         kept->finish({RpcCode::invalid_argument, "a call has one message"});
     } else if (method_->stream) {
@@ -156,19 +163,22 @@ void Reactor::OnReadDone(bool ok) {
     }
 }
 
-// The end of a call may come, and delete this, inside what is called here: the state is kept alive.
-
 void Reactor::OnWriteDone(bool ok) {
+    behind_grpc(this);
     const auto kept = state_;
+    before_grpc(this);
     kept->written(ok);
 }
 
 void Reactor::OnCancel() {
+    behind_grpc(this);
     const auto kept = state_;
+    before_grpc(this);
     kept->cancel(grpc::Status::CANCELLED);
 }
 
 void Reactor::OnDone() {
+    behind_grpc(this);
     state_->detach();
     done_(this);
     delete this;
@@ -179,6 +189,7 @@ void Reactor::OnDone() {
 struct RpcServer::Parts final : grpc::CallbackGenericService {
     grpc::ServerGenericBidiReactor* CreateReactor(
         grpc::GenericCallbackServerContext* context) override {
+        behind_grpc(this);
         const auto found = methods.find(context->method());
         auto* reactor = new Reactor(found == methods.end() ? nullptr : &found->second,
                                     [this](Reactor* done) { forget(done); });
@@ -189,6 +200,7 @@ struct RpcServer::Parts final : grpc::CallbackGenericService {
     void forget(Reactor* reactor) {
         const std::lock_guard lock(mutex);
         open.erase(reactor);
+        before_grpc(this);
     }
     void end_streams() {
         std::vector<std::shared_ptr<CallState>> states;
@@ -231,6 +243,7 @@ base::Result<void> RpcServer::listen(const std::string& path) {
     builder.SetMaxReceiveMessageSize(max_message);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 256);
     builder.RegisterCallbackGenericService(parts_.get());
+    before_grpc(parts_.get());
     const mode_t before = ::umask(0177);
     parts_->server = builder.BuildAndStart();
     ::umask(before);
@@ -245,6 +258,7 @@ void RpcServer::stop(std::chrono::milliseconds grace) {
     parts_->end_streams();
     parts_->server->Shutdown(std::chrono::system_clock::now() + grace);
     parts_->server->Wait();
+    behind_grpc(parts_.get());
     parts_->server.reset();
 }
 

@@ -19,6 +19,7 @@ from fake_kubelet import Kubelet
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENT = Path(os.environ.get("DRAWBRIDGE_AGENT", ROOT / "build" / "release" / "bin" / "drawbridge-agent"))
+SANITIZED = "san/" in str(AGENT)  # build/asan, build/tsan
 DRIVER = "gpu.drawbridge.dev"
 GIB = 1 << 30
 
@@ -134,8 +135,13 @@ class Agent:
     def close(self) -> None:
         self.kubelet.close()
         for process in self.processes:
+            if SANITIZED and process.poll() is None:
+                process.terminate()  # what it leaks is told at its end
+                assert process.wait(60) == 0, self.log
             process.kill()
             process.wait()
+        reports = [entry["text"] for entry in self.log if "Sanitizer" in entry.get("text", "") or "runtime error" in entry.get("text", "")]
+        assert reports == [], self.log
 
     # ------------------------------------------------------------------ what lies on disk
 
