@@ -2,6 +2,7 @@
 
 #include "base/atomic_file.hpp"
 #include "base/hash.hpp"
+#include "certs/pem.hpp"
 
 #include <fmt/format.h>
 
@@ -93,6 +94,8 @@ PollResult PairFiles::poll(Time now) {
         return NewPair{std::move(texts->certificate), std::move(texts->key), std::move(*facts)};
     }
     if (!settled_ && !is_first) return Unchanged{};
+    if (texts && facts.error().path.empty() && !key_from_pem(texts->key))
+        facts.error().path = key_.string();
     return report(std::move(facts.error()));
 }
 

@@ -27,13 +27,14 @@ using base::ErrorKind;
 constexpr std::chrono::days ca_lifetime{365};
 constexpr std::chrono::days leaf_lifetime{90};
 constexpr std::size_t max_file_bytes = 1U << 20U;
+constexpr const char* ca_name = "drawbridge self-signed";
 constexpr mode_t private_mode = 0600;
 constexpr mode_t public_mode = 0644;
 
 const std::vector<std::string>& dns_names() {
     static const std::vector<std::string> names = {
-        "localhost", "drawbridge.drawbridge-system.svc",
-        "drawbridge.drawbridge-system.svc.cluster.local"};
+        "localhost", "drawbridge-webhook.drawbridge-system.svc",
+        "drawbridge-webhook.drawbridge-system.svc.cluster.local"};
     return names;
 }
 
@@ -113,6 +114,27 @@ void read_bundle(const SelfSignedFiles& files, Content& content) {
     (void)take_openssl_error();
 }
 
+/// Whether one of a file's certificates is of our authority, or is it.
+bool names_our_authority(const std::filesystem::path& path) {
+    const auto certificates = read_certificates(text_of(path));
+    return certificates && std::ranges::any_of(*certificates, [](const CertFacts& facts) {
+               return facts.issuer == fmt::format("CN={}", ca_name);
+           });
+}
+
+/// What others keep in the folder under our names is theirs: nothing of it is written over.
+base::Result<void> check_owner(const SelfSignedFiles& files) {
+    if (names_our_authority(files.ca_bundle) || names_our_authority(files.certificate)) return {};
+    for (const auto& file : {files.ca_bundle, files.certificate, files.key}) {
+        if (text_of(file).empty()) continue;
+        return base::fail(ErrorKind::conflict,
+                          "the file was not made by --self-signed and would be lost; give a folder "
+                          "of its own, or use --tls-cert and --tls-key",
+                          file.string());
+    }
+    return {};
+}
+
 bool has_all_names(const CertFacts& leaf) {
     const auto includes = [](const auto& all, const auto& wanted) {
         return std::all_of(wanted.begin(), wanted.end(), [&](const auto& name) {
@@ -147,7 +169,7 @@ base::Result<void> write_bundle(const SelfSignedFiles& files, const Content& con
 /// The key goes first: a crash behind it leaves a pair that does not match, which the next start
 /// replaces.
 base::Result<void> renew_ca(const SelfSignedFiles& files, Content& content, Time now) {
-    auto ca = make_ca("drawbridge self-signed", ca_lifetime, now);
+    auto ca = make_ca(ca_name, ca_lifetime, now);
     if (!ca) return tl::unexpected(ca.error());
     if (content.identity.ca) {
         content.identity.old_cas.insert(content.identity.old_cas.begin(), *content.identity.ca);
@@ -180,6 +202,7 @@ base::Result<SelfSigned> load_or_make(const std::filesystem::path& folder, Time 
     if (!lock) return tl::unexpected(lock.error());
     SelfSigned result;
     result.files = {folder / "ca.crt", folder / "ca.key", folder / "tls.crt", folder / "tls.key"};
+    if (auto owner = check_owner(result.files); !owner) return tl::unexpected(owner.error());
     Content content = read_content(result.files, now);
     result.done = next_step(now, content.identity);
     base::Result<void> bundle_written;

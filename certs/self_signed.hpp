@@ -29,7 +29,7 @@ struct SelfSigned {
 /// Sees to it that `folder` (made with mode 0700 where it is missing) holds a usable pair for the
 /// names of the trial: `localhost`, `127.0.0.1`, `::1` and the service's names. What is missing,
 /// broken or due is made anew; call it again every hour or so. Several processes may share the
-/// folder.
+/// folder. One that holds files of these names which were not made here is refused (`conflict`).
 [[nodiscard]] base::Result<SelfSigned> load_or_make(const std::filesystem::path& folder, Time now);
 
 }  // namespace drawbridge::certs

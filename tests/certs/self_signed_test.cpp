@@ -46,8 +46,8 @@ TEST_CASE("an empty place becomes a folder with a usable pair, keys readable by 
     CHECK(mode_of(folder.path() / "deep" / "tls") == 0700U);
     CHECK(made.leaf.ip_addresses == std::vector<std::string>{"127.0.0.1", "::1"});
     CHECK(made.leaf.dns_names ==
-          std::vector<std::string>{"localhost", "drawbridge.drawbridge-system.svc",
-                                   "drawbridge.drawbridge-system.svc.cluster.local"});
+          std::vector<std::string>{"localhost", "drawbridge-webhook.drawbridge-system.svc",
+                                   "drawbridge-webhook.drawbridge-system.svc.cluster.local"});
 }
 
 TEST_CASE("what is good is kept byte for byte") {
@@ -139,6 +139,21 @@ TEST_CASE("a pair of another authority or with fewer names is replaced") {
         test::write(made.files.key, pair.key);
         CHECK(load_or_make(folder.path(), now).value().done == RotationStep::renew_leaf);
         CHECK(is_whole(made.files, now));
+    }
+}
+
+TEST_CASE("what others keep in the folder is not written over") {
+    const auto foreign = test::pair();
+    for (const char* name : {"ca.crt", "tls.crt", "tls.key"}) {
+        for (const std::string& text : {foreign.certificate, foreign.key, std::string("notes")}) {
+            const test::Folder folder;
+            test::write(folder.path() / name, text);
+            const auto refused = load_or_make(folder.path(), now);
+            REQUIRE_FALSE(refused);
+            CHECK(refused.error().path == (folder.path() / name).string());
+            CHECK(test::read(folder.path() / name) == text);
+            CHECK_FALSE(std::filesystem::exists(folder.path() / "ca.key"));
+        }
     }
 }
 
