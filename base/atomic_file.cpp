@@ -72,31 +72,8 @@ std::string folder_of(const std::string& path) {
     return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-}  // namespace
-
-Result<void> write_file_atomically(const std::string& path, std::string_view text, mode_t mode,
-                                   Sync sync) {
-    const std::string folder = folder_of(path);
-    std::string name = folder + "/.drawbridge-XXXXXX";
-    const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
-    if (file.get() < 0) return system_failure("create a file in", folder);
-    TemporaryName temporary(std::move(name));
-    if (!write_all(file.get(), text)) return system_failure("write", path);
-    if (::fchmod(file.get(), mode) != 0) return system_failure("set the permissions of", path);
-    if (sync == Sync::to_disk && ::fsync(file.get()) != 0) return system_failure("sync", path);
-    if (::rename(temporary.get().c_str(), path.c_str()) != 0) {
-        return system_failure("replace", path);
-    }
-    temporary.renamed();
-    if (sync == Sync::none) return {};
-
-    const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (directory.get() < 0 || ::fsync(directory.get()) != 0) return system_failure("sync", folder);
-    return {};
-}
-
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+Result<std::string> read_opened(const Descriptor& file, const std::string& path,
+                                std::size_t max_bytes) {
     if (file.get() < 0) return system_failure("open", path);
     struct stat about {};
     if (::fstat(file.get(), &about) != 0) return system_failure("look at", path);
@@ -123,6 +100,44 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
     }
     return fail(ErrorKind::invalid_input, fmt::format("{} has more than {} bytes", path, max_bytes),
                 path);
+}
+
+}  // namespace
+
+Result<void> write_file_atomically(const std::string& path, std::string_view text, mode_t mode,
+                                   Sync sync) {
+    const std::string folder = folder_of(path);
+    std::string name = folder + "/.drawbridge-XXXXXX";
+    const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+    if (file.get() < 0) return system_failure("create a file in", folder);
+    TemporaryName temporary(std::move(name));
+    if (!write_all(file.get(), text)) return system_failure("write", path);
+    if (::fchmod(file.get(), mode) != 0) return system_failure("set the permissions of", path);
+    if (sync == Sync::to_disk && ::fsync(file.get()) != 0) return system_failure("sync", path);
+    if (::rename(temporary.get().c_str(), path.c_str()) != 0) {
+        return system_failure("replace", path);
+    }
+    temporary.renamed();
+    if (sync == Sync::none) return {};
+
+    const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (directory.get() < 0 || ::fsync(directory.get()) != 0) return system_failure("sync", folder);
+    return {};
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    return read_opened(file, path, max_bytes);
+}
+
+Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat about {};
+    if (file.get() >= 0 && ::fstat(file.get(), &about) == 0 && !S_ISREG(about.st_mode) &&
+        !S_ISDIR(about.st_mode)) {
+        return fail(ErrorKind::invalid_input, fmt::format("{} is no regular file", path), path);
+    }
+    return read_opened(file, path, max_bytes);
 }
 
 }  // namespace drawbridge::base

@@ -23,4 +23,8 @@ enum class Sync { to_disk, none };
 /// refused with `invalid_input`. Blocks.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
+/// The same of a regular file alone, for what is looked at again and again: a pipe in its place
+/// would hold the reader for ever.
+[[nodiscard]] Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes);
+
 }  // namespace drawbridge::base

@@ -72,7 +72,7 @@ void CertKeeper::look(certs::Time now) {
 
 /// Takes the authorities of clients anew, if they changed and can be read; tells whether.
 bool CertKeeper::look_at_authorities() {
-    auto text = base::read_file(options_.client_ca, max_authorities);
+    auto text = base::read_regular_file(options_.client_ca, max_authorities);
     if (text && *text == client_ca_) return false;
     if (text) {
         if (const auto read = certs::certificates_from_pem(*text); !read) {

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t max_settings = 4U << 20U;
 
 base::Result<translate::Settings> read(const std::string& path) {
-    const auto text = base::read_file(path, max_settings);
+    const auto text = base::read_regular_file(path, max_settings);
     if (!text) return tl::unexpected(text.error());
     return translate::read_settings_text(*text);
 }

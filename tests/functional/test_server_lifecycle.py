@@ -282,6 +282,19 @@ def test_settings_are_swapped_under_load(start: Start, tmp_path: Path) -> None:
     assert hook.operator("/readyz")[0] == 200
 
 
+def test_a_pipe_in_place_of_the_settings_stops_nothing(start: Start, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(SETTINGS)
+    hook = start("--settings", str(settings))
+    settings.unlink()
+    os.mkfifo(settings)
+    until(lambda: wire.metric(hook, 'drawbridge_settings_reloads_total{result="failure"}') >= 1, "a refusal")
+    assert allowed_codes(hook), "the settings before stay"
+    settings.unlink()
+    settings.write_text(RENAMED)
+    until(lambda: not allowed_codes(hook), "the new settings")
+
+
 def test_without_valid_settings_the_webhook_is_not_ready_and_answers_5xx(tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("profile: nonsense\n")
