@@ -38,11 +38,14 @@ bool is_manifest(const fs::path& path) {
     return extension == ".yaml" || extension == ".yml" || extension == ".json";
 }
 
+/// Everything with the name of a manifest but folders: a link to nowhere is a manifest that is
+/// missing.
 template <class Iterator>
 std::vector<std::string> manifests_below(const fs::path& folder, std::error_code& error) {
     std::vector<std::string> found;
     for (Iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-        if (is_manifest(entry->path()) && entry->is_regular_file(error)) {
+        std::error_code unknown;
+        if (is_manifest(entry->path()) && !entry->is_directory(unknown)) {
             found.push_back(entry->path().string());
         }
     }
@@ -80,13 +83,14 @@ base::Result<std::vector<InputFile>> read_inputs(const std::vector<std::string>&
     for (const std::string& place : places) {
         std::vector<std::string> names = {place};
         std::error_code error;
-        if (place != "-" && fs::is_directory(place, error)) {
+        const bool folder = place != "-" && fs::is_directory(place, error);
+        if (folder) {
             auto found = list_folder(place, recursive);
             if (!found) return tl::unexpected(found.error());
             names = std::move(*found);
         }
         for (std::string& name : names) {
-            auto text = read_text(name);
+            auto text = folder ? base::read_regular_file(name, max_bytes) : read_text(name);
             if (!text) return tl::unexpected(text.error());
             files.push_back({std::move(name), std::move(*text)});
         }

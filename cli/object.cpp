@@ -36,42 +36,53 @@ void add_answer(ObjectAnswer& all, translate::Translation one, const kube::Point
     }
 }
 
-/// The first legacy name in a `limits` or `requests` map anywhere in a document, with its place.
-bool find_legacy_name(base::JsonView place, const kube::PointerPath& path,
-                      const std::vector<std::string_view>& names, kube::PointerPath& found) {
-    if (place.is_array()) {
-        for (std::size_t index = 0; index < place.size(); ++index) {
-            if (find_legacy_name(place.at(index), path / index, names, found)) return true;
+/// Looks for legacy names in `limits` and `requests` maps anywhere in a document but in its pod
+/// templates.
+struct Search {
+    std::vector<std::string_view> names;
+    std::vector<std::string> templates;  ///< where not to look
+
+    /// The first place; empty if there is none.
+    [[nodiscard]] std::string find(base::JsonView place, const kube::PointerPath& path) const {
+        const bool known = std::ranges::find(templates, path.text()) != templates.end();
+        if (known && place["spec"].is_object()) return {};
+        std::string found;
+        for (std::size_t index = 0; found.empty() && index < place.size(); ++index)
+            found = find(place.at(index), path / index);
+        for (const auto& [key, value] : place.members()) {
+            if (!found.empty()) break;
+            if (key == "limits" || key == "requests") found = find_name(value, path / key);
+            if (found.empty()) found = find(value, path / key);
         }
-        return false;
+        return found;
     }
-    for (const auto& [key, value] : place.members()) {
-        if (key == "limits" || key == "requests") {
-            for (const std::string_view name : names) {
-                if (value[name].is_missing()) continue;
-                found = path / key / name;
-                return true;
-            }
+
+private:
+    [[nodiscard]] std::string find_name(base::JsonView list, const kube::PointerPath& path) const {
+        for (const std::string_view name : names) {
+            if (!list[name].is_missing()) return (path / name).text();
         }
-        if (find_legacy_name(value, path / key, names, found)) return true;
+        return {};
     }
-    return false;
-}
+};
 
 void report_left_alone(base::JsonView object, const Identity& identity,
                        const translate::Settings& settings, translate::Diagnostics& diagnostics) {
-    kube::PointerPath path;
-    const auto names = translate::legacy_names(settings.resources);
-    if (!find_legacy_name(object, {}, names, path)) return;
+    const bool known = translate::is_workload(object, settings);
+    const Search search{translate::legacy_names(settings.resources),
+                        translate::pod_template_paths(object, settings)};
+    const std::string path = search.find(object, {});
+    if (path.empty()) return;
     const std::string kind =
         identity.kind.empty() ? "a document without kind" : "an object of kind " + identity.kind;
-    const bool no_place = translate::has_no_place_for_claims(object);
+    const bool no_place = !known && translate::has_no_place_for_claims(object);
     translate::report(
         diagnostics, no_place ? Code::claims_not_kept : Code::legacy_in_unknown_kind,
-        {path, {}, identity.kind, {}},
+        {kube::PointerPath(path), {}, identity.kind, {}},
         fmt::format("a legacy GPU resource stands in {}, {}", kind,
                     no_place ? "whose API keeps no device claims; its pods are translated when "
                                "they are created"
+                    : known  ? "outside its pod templates as far as they are known"
                              : "which is not known to hold pods"));
 }
 
@@ -122,6 +133,7 @@ ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
         add_answer(answer, translate::translate_pod(review, context.settings, context.cluster),
                    kube::PointerPath(path));
     }
+    report_left_alone(object, identity, context.settings, answer.diagnostics);
     if (answer.verdict == Verdict::translate) note_custom_resource(object, answer.diagnostics);
     std::ranges::stable_sort(answer.diagnostics, std::greater(), &translate::Diagnostic::severity);
     if (answer.verdict == Verdict::deny) answer.deny();

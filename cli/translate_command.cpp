@@ -1,8 +1,10 @@
 #include "cli/translate_command.hpp"
 
 #include "cli/input.hpp"
+#include "cli/lists.hpp"
 #include "cli/object.hpp"
 #include "kube/manifest.hpp"
+#include "translate/build_template.hpp"
 #include "translate/cluster_facts.hpp"
 #include "translate/notes.hpp"
 
@@ -27,11 +29,9 @@ struct Document {
     const kube::Manifest* manifest = nullptr;
     Origin origin;
     base::JsonDocument json;
+    bool rewritten = false;  ///< lists inside it were opened
 
-    [[nodiscard]] bool is_list() const {
-        const base::JsonView root = json.root();
-        return root["kind"].string_or("").ends_with("List") && root["items"].is_array();
-    }
+    [[nodiscard]] bool is_list() const { return cli::is_list(json.root()); }
 };
 
 /// What happens to a List as a whole.
@@ -59,6 +59,7 @@ private:
     ObjectAnswer answer_to(base::JsonView object, const Identity& identity);
     void resolve_references(const Identity& identity, ObjectAnswer& answer);
     void compare_given(const Identity& identity, ObjectAnswer& answer);
+    void check_own_name(const Identity& identity, ObjectAnswer& answer);
     void tell(const Origin& origin, const Identity& identity, const ObjectAnswer& answer);
     void note_rewritten(const Origin& origin, const Identity& identity);
     void write_templates(const Identity& identity, const ObjectAnswer& answer);
@@ -115,16 +116,20 @@ base::Result<void> Command::read_documents() {
         manifests_.push_back(std::move(*manifests));
     }
     for (std::size_t index = 0; index < files_.size(); ++index) {
-        for (const kube::Manifest& manifest : manifests_[index]) {
+        for (kube::Manifest& manifest : manifests_[index]) {
             auto json = base::parse_json(manifest.json, file_limits);
+            const bool rewritten = json && flatten(manifest, json->root());
+            if (rewritten) json = base::parse_json(manifest.json, file_limits);
             if (!json) return tl::unexpected(at_file(json.error(), files_[index].name));
             if (!json->root().is_object()) {
                 return base::fail(base::ErrorKind::invalid_input,
                                   "a manifest is a map with apiVersion and kind, and this is none",
                                   fmt::format("{}:{}:1", files_[index].name, manifest.line));
             }
-            documents_.push_back(
-                {&manifest, {files_[index].name, manifest.number, {}}, std::move(*json)});
+            documents_.push_back({&manifest,
+                                  {files_[index].name, manifest.number, {}},
+                                  std::move(*json),
+                                  rewritten});
         }
     }
     if (documents_.empty()) {
@@ -194,8 +199,27 @@ void Command::compare_given(const Identity& identity, ObjectAnswer& answer) {
     if (conflict) answer.deny();
 }
 
+/// A template under a name of ours whose content was edited: in the cluster it would be in the way
+/// of every pod that needs the right one.
+void Command::check_own_name(const Identity& identity, ObjectAnswer& answer) {
+    if (identity.kind != "ResourceClaimTemplate" || !translate::is_own_template(identity.name))
+        return;
+    const auto given = given_.find({identity.name_space, identity.name});
+    if (given == given_.end() || !given->second ||
+        translate::names_its_content(identity.name, *given->second))
+        return;
+    translate::report(answer.diagnostics, translate::Code::template_conflict,
+                      {{}, {}, {}, identity.name},
+                      fmt::format("the content of ResourceClaimTemplate {} is not the one that its "
+                                  "name is made from",
+                                  identity.name),
+                      "Undo the edit, or give the template a name of your own.");
+    answer.deny();
+}
+
 ObjectAnswer Command::answer_to(base::JsonView object, const Identity& identity) {
     ObjectAnswer answer = translate_object(object, identity, context_);
+    check_own_name(identity, answer);
     if (answer.verdict == Verdict::deny) return answer;
     resolve_references(identity, answer);
     compare_given(identity, answer);
@@ -243,22 +267,6 @@ base::Result<void> Command::translate(const Document& document) {
     return {};
 }
 
-/// An item as it stands alone: the API server leaves `kind` and `apiVersion` out of the items of a
-/// PodList and the like.
-std::string whole_item(base::JsonView list, base::JsonView item, std::string_view text) {
-    std::string_view kind = list["kind"].string_or("");
-    kind.remove_suffix(std::string_view("List").size());
-    if (kind.empty() || !item.is_object() || !item["kind"].is_missing()) return std::string(text);
-    base::JsonWriter writer;
-    writer.begin_object();
-    if (item["apiVersion"].is_missing()) {
-        writer.member("apiVersion", list["apiVersion"].string_or(""));
-    }
-    std::string whole = writer.member("kind", kind).take();
-    if (!item.members().empty()) whole += ',';
-    return whole.append(text.substr(1));
-}
-
 base::Result<void> Command::translate_item(const Origin& origin, const std::string& text,
                                            ListChange& change) {
     const auto json = base::parse_json(text, file_limits);
@@ -285,6 +293,7 @@ base::Result<void> Command::translate_list(const Document& document) {
     const base::JsonView list = document.json.root();
     const auto texts = kube::element_texts(document.manifest->json, "items");
     ListChange change;
+    if (document.rewritten) note_rewritten(document.origin, identify(list, {}));
     for (std::size_t index = 0; index < texts.size(); ++index) {
         Origin origin = document.origin;
         origin.item = index;

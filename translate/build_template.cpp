@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "kube/cel.hpp"
+#include "kube/quantity.hpp"
 
 #include <fmt/format.h>
 
@@ -213,7 +214,8 @@ std::vector<std::string> placement_selectors(const Placement& placement, const T
 std::optional<TemplateFault> unsupported_share(const ClaimShape& shape,
                                                const TemplateContext& context) {
     if (const ModeTarget* mode = context.placement.mode) {
-        if (shape.memory.percent == 0) return std::nullopt;
+        const bool part = shape.cores > 0 && !shape.is_exclusive();
+        if (shape.memory.percent == 0 && !part) return std::nullopt;
         return TemplateFault{
             Code::fraction_unsupported,
             fmt::format("is a share of a card, and the device class {} hands out whole devices",
@@ -226,6 +228,15 @@ std::optional<TemplateFault> unsupported_share(const ClaimShape& shape,
                     context.settings.profile)};
 }
 
+/// A quantity as `Builder` writes it: memory in MiB, the rest as plain numbers.
+static std::string own_form(const std::string& value) {
+    const auto quantity = kube::parse_quantity(value);
+    const auto number = quantity ? quantity->whole() : std::nullopt;
+    if (!number) return value;
+    const bool memory = *number >= bytes_per_mib && *number % bytes_per_mib == 0;
+    return memory ? fmt::format("{}Mi", *number / bytes_per_mib) : std::to_string(*number);
+}
+
 tl::expected<kube::ClaimTemplate, TemplateFault> build_template(const ClaimShape& shape,
                                                                 const TemplateContext& context) {
     return Builder(shape, context).build();
@@ -234,6 +245,17 @@ tl::expected<kube::ClaimTemplate, TemplateFault> build_template(const ClaimShape
 std::string template_name(const kube::ClaimSpec& spec) {
     const auto digest = base::sha256(format_version + kube::to_json(spec));
     return std::string(template_prefix) + base::base32_lower(digest, template_hash_characters);
+}
+
+bool names_its_content(std::string_view name, kube::ClaimSpec content) {
+    if (!content.config.empty()) return true;
+    for (auto& request : content.requests) {
+        for (auto& alternative : request.alternatives) {
+            for (auto& [capacity, value] : alternative.capacity)
+                value = own_form(value);
+        }
+    }
+    return template_name(content) == name;
 }
 
 bool is_own_template(std::string_view name) {

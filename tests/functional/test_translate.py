@@ -198,7 +198,7 @@ def test_a_template_of_the_input_is_not_written_again_wherever_it_stands() -> No
         answer = translate(text)
         assert sorted(document["kind"] for document in answer.documents()) == ["Pod", "ResourceClaimTemplate"]
     answer = translate(f"{template.replace('3000Mi', '4000Mi')}---\n{POD}")
-    assert (answer.status, answer.codes()) == (2, ["template-conflict"])
+    assert (answer.status, answer.verdicts(), set(answer.codes())) == (2, ["deny", "deny"], {"template-conflict"})
 
 
 def test_its_own_output_is_left_alone() -> None:
@@ -375,6 +375,86 @@ def test_kinds_of_the_settings_are_searched_too(tmp_path: Path) -> None:
     assert unknown.notices()[0]["path"] == "/spec/parts/a~1b/pod/spec/containers/0/resources/limits/nvidia.com~1gpu"
 
 
+def test_a_path_of_the_settings_that_misses_the_pods_is_told(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("apiVersion: drawbridge.dev/v1\nkind: Settings\nworkloads:\n"
+                        "- apiGroup: example.com\n  kind: Trainer\n  paths: [/spec/pod/spec]\n")  # fmt: skip
+    text = json.dumps({"apiVersion": "example.com/v1", "kind": "Trainer", "metadata": {"name": "t"},
+                       "spec": {"pod": {"spec": yaml.safe_load(POD)["spec"]}}})  # fmt: skip
+    answer = translate(text, "--settings", settings, "--strict")
+    assert (answer.status, answer.codes(), answer.text) == (3, ["legacy-in-unknown-kind"], text)
+    assert "outside its pod templates" in answer.notices()[0]["message"]
+
+
+def test_lists_inside_a_list_are_opened() -> None:
+    def a_list(*items: object, kind: str = "List") -> dict[str, object]:
+        return {"apiVersion": "v1", "kind": kind, "items": list(items)}
+
+    pods = [yaml.safe_load(POD.replace("name: train", f"name: train-{n}")) for n in range(3)]
+    bare = {key: value for key, value in pods[2].items() if key not in ("kind", "apiVersion")}
+    nested = a_list(pods[0], a_list(yaml.safe_load(DENIED), a_list(pods[1]), a_list(bare, kind="PodList")))
+    for text in (json.dumps(nested), yaml.safe_dump(nested)):
+        answer = translate(text)
+        assert (answer.status, answer.verdicts()) == (2, ["translate", "deny", "translate", "translate"])
+        (whole,) = [document for document in answer.documents() if document["kind"] == "List"]
+        assert [item["metadata"]["name"] for item in whole["items"]] == ["train-0", "train-1", "train-2"]
+        assert [item["kind"] for item in whole["items"]] == ["Pod"] * 3
+        assert '"nvidia.com/gpu":' not in json.dumps(whole)
+        assert answer.codes().count("document-rewritten") == 1
+    flat = translate(json.dumps(nested), "-o", "json").items()
+    assert [item["metadata"]["name"] for item in flat if item["kind"] == "Pod"] == ["train-0", "train-1", "train-2"]
+
+
+def test_a_template_of_ours_that_was_edited_is_left_out_with_the_pods_that_need_it() -> None:
+    good = translate(POD).text
+    edited = good.replace("3000Mi", "99Mi", 1)
+    assert edited != good
+    answer = translate(edited)
+    assert (answer.status, answer.verdicts(), answer.codes()) == (2, ["deny", "leave"], ["template-conflict"])
+    assert "99Mi" not in answer.text
+    for same in (good, good.replace("3000Mi", "3145728000", 1), good.replace("3000Mi", '"3072000Ki"', 1)):
+        assert translate(same).status == 0, same
+
+
+def test_what_is_hidden_from_pods_without_a_gpu_is_not_from_those_with_a_claim(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("apiVersion: drawbridge.dev/v1\nkind: Settings\npolicy: {hideGpusFromOthers: true}\n")
+    once = translate(POD, "--settings", settings)
+    again = translate(once.text, "--settings", settings)
+    assert (again.text, again.verdicts()) == (once.text, ["leave", "leave"])
+    foreign = POD.replace("nvidia.com/gpu", "example.com/none").replace("resources:\n", "resources:\n      claims: [{name: g}]\n")
+    assert "NVIDIA_VISIBLE_DEVICES" not in translate(foreign, "--settings", settings).text
+    assert "NVIDIA_VISIBLE_DEVICES" in translate("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a}]}\n",
+                                                 "--settings", settings).text  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "value"), [
+    ("spec.resourceClaims", {"nic": {"resourceClaimTemplateName": "nic"}}), ("metadata.annotations", ["a"]),
+    ("spec.containers.0.resources.claims", {"name": "nic"}), ("spec.containers.0.env", {"FOO": "bar"}),
+])  # fmt: skip
+def test_what_is_of_another_kind_than_the_api_has_is_refused_and_not_written_over(where: str, value: object) -> None:
+    pod = yaml.safe_load(POD)
+    *path, last = where.split(".")
+    place = pod
+    for key in path:
+        place = place[int(key)] if isinstance(place, list) else place[key]
+    place[last] = value
+    answer = translate(json.dumps(pod))
+    assert (answer.status, answer.codes()) == (2, ["wrong-kind"])
+    assert answer.notices()[0]["path"] == "/" + where.replace(".", "/")
+
+
+@pytest.mark.parametrize(("more", "code"), [
+    ({"securityContext": {"privileged": True}}, "privileged-container"), ({}, "node-name-set")])  # fmt: skip
+def test_a_translated_pod_is_held_to_the_same_rules(more: dict[str, object], code: str) -> None:
+    template, pod = yaml.safe_load_all(translate(POD).text)
+    pod["spec"]["containers"][0] |= more
+    if not more:
+        pod["spec"]["nodeName"] = "node-a"
+    answer = translate(yaml.safe_dump_all([template, pod]))
+    assert (answer.status, answer.codes()) == (2, [code])
+
+
 def test_labels_of_a_namespace_count_wherever_it_stands() -> None:
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team\n  labels: {hami.io/webhook: ignore}\n"
     pod = POD.replace("name: train ", "namespace: team\n  name: train ")
@@ -397,6 +477,17 @@ def test_folders_are_read_in_the_order_of_names_and_deeper_only_on_request(tmp_p
     deep = call("translate", "-R", "-f", tmp_path, "-o", "json", "--notices", "json")
     assert [item["metadata"]["name"] for item in deep.items()] == ["one", "two", "three", "four"]
     assert deep.notices()[-1]["file"] == str(tmp_path / "deeper" / "d.yaml")
+
+
+def test_a_manifest_of_a_folder_that_cannot_be_read_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(POD)
+    (tmp_path / "folder.yaml").mkdir()
+    assert call("translate", "-f", tmp_path).status == 0
+    wrong = tmp_path / "b.yaml"
+    for make in (lambda: wrong.symlink_to("nowhere"), lambda: wrong.symlink_to(wrong), lambda: os.mkfifo(wrong)):
+        make()
+        own_failure(call("translate", "-f", tmp_path, "--notices", "json"), "b.yaml")
+        wrong.unlink()
 
 
 def test_several_files_make_one_output(tmp_path: Path) -> None:
