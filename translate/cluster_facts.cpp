@@ -1,6 +1,7 @@
 #include "translate/cluster_facts.hpp"
 
 #include "kube/fleet.hpp"
+#include "kube/json_patch.hpp"
 #include "kube/manifest.hpp"
 #include "kube/quantity.hpp"
 
@@ -43,7 +44,10 @@ base::Result<void> put_document(const kube::Manifest& manifest, const Target& ta
     const base::JsonView items = root["items"];
     if (!root["kind"].string_or("").ends_with("List")) return put_slice(root, target, fleet);
     for (std::size_t index = 0; index < items.size(); ++index) {
-        if (auto put = put_slice(items.at(index), target, fleet); !put) return put;
+        auto put = put_slice(items.at(index), target, fleet);
+        if (put) continue;
+        put.error().path = (kube::PointerPath() / "items" / index).text() + put.error().path;
+        return put;
     }
     return {};
 }
@@ -103,7 +107,15 @@ base::Result<std::vector<std::int64_t>> read_fleet(std::string_view text, const 
         return fail(ErrorKind::not_found,
                     fmt::format("no ResourceSlice of driver {} is in it", target.driver));
     }
-    return fleet.memory_sizes(target.driver);
+    auto sizes = fleet.memory_sizes(target.driver);
+    if (sizes.empty()) {
+        return fail(ErrorKind::not_found,
+                    fmt::format("the ResourceSlices of driver {} tell no memory size: no pool of "
+                                "theirs is complete (resourceSliceCount), or no device has the "
+                                "capacity {}",
+                                target.driver, target.memory_capacity));
+    }
+    return sizes;
 }
 
 base::Result<Settings> read_settings_text(std::string_view text) {

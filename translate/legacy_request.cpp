@@ -165,7 +165,8 @@ void Reader::check_percentage(Figure& percentage) {
 void Reader::deny_memory(const Figure& memory) {
     constexpr std::int64_t mib = 1 << 20;
     const bool suffix = memory.text.find_first_not_of("0123456789+.") != std::string::npos;
-    if (!suffix || memory.value < mib) {
+    const std::int64_t most = std::min(settings_.policy.max_memory_mib, max_figure);
+    if (!suffix || memory.value < mib || memory.value / mib > most) {
         note(Code::memory_too_large, memory,
              fmt::format("{}: {} is {}, more than any card has; the unit is {}", who(), memory.name,
                          memory.text, memory_unit()),

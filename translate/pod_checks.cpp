@@ -10,6 +10,38 @@
 
 namespace drawbridge::translate {
 
+namespace {
+
+/// Reports a value that is there and is of another kind than the API has in that place.
+void expect(base::JsonView value, base::JsonKind kind, const kube::PointerPath& path,
+            const std::string& container, Diagnostics& diagnostics) {
+    if (value.is_absent() || value.kind() == kind) return;
+    const std::string_view wanted = kind == base::JsonKind::array ? "a list" : "a map";
+    report(diagnostics, Code::wrong_kind,
+           {path, container, path.text().substr(path.text().rfind('/') + 1), {}},
+           fmt::format("{} must be {}", path.text(), wanted));
+}
+
+}  // namespace
+
+void check_kinds(const PodView& pod, Diagnostics& diagnostics) {
+    const base::JsonView metadata = pod.pod["metadata"];
+    const kube::PointerPath root;
+    const auto object = base::JsonKind::object;
+    const auto array = base::JsonKind::array;
+    expect(metadata, object, root / "metadata", {}, diagnostics);
+    expect(metadata["annotations"], object, root / "metadata" / "annotations", {}, diagnostics);
+    expect(pod.pod["spec"]["resourceClaims"], array, root / "spec" / "resourceClaims", {},
+           diagnostics);
+    for (const ContainerView& container : pod.containers) {
+        const base::JsonView resources = container.json["resources"];
+        const std::string name(container.name);
+        expect(resources["claims"], array, container.path / "resources" / "claims", name,
+               diagnostics);
+        expect(container.json["env"], array, container.path / "env", name, diagnostics);
+    }
+}
+
 void check_isolation(const PodView& pod, const Settings& settings, Diagnostics& diagnostics) {
     for (const ContainerView& container : pod.containers) {
         const bool privileged =

@@ -11,6 +11,10 @@
 
 namespace drawbridge::translate {
 
+/// Denies what the API has in another kind where a translation adds to it: lists of claims and
+/// variables, maps of metadata. An API server sends no such pod, a file may hold one.
+void check_kinds(const PodView& pod, Diagnostics& diagnostics);
+
 /// Denies privileged containers and a preset node name (legacy-requests.md 3, rows 5 and 7) in a
 /// pod that gets devices.
 void check_isolation(const PodView& pod, const Settings& settings, Diagnostics& diagnostics);

@@ -189,7 +189,9 @@ void Creation::report_fault(const ClaimAssignment& claim, const TemplateFault& f
         claim.containers, [this](std::size_t index) { return shapes_[index]->memory.percent > 0; });
     const std::size_t index = percent == claim.containers.end() ? claim.owner : *percent;
     const ContainerView& container = pod_.containers[index];
-    const std::string& name = sharing_resource(*shapes_[index], settings_.resources);
+    const bool by_cores = placement_.mode != nullptr && shapes_[index]->memory.percent == 0;
+    const std::string& name = by_cores ? settings_.resources.cores
+                                       : sharing_resource(*shapes_[index], settings_.resources);
     const base::JsonView limits = container.json["resources"]["limits"];
     const std::string value = limits[name].scalar_text().value_or("");
     report(result_.diagnostics, fault.code,
@@ -316,7 +318,9 @@ void Creation::change_pod() {
         }
         resources = resources || shapes_[index].has_value();
         const ClaimShape* shape = requests_[index] ? &requests_[index]->shape : nullptr;
-        change.environment = environment_of(shape, settings_);
+        // A claim that is there already may be for a GPU: nothing is hidden from its container.
+        const bool claims = pod_.containers[index].json["resources"]["claims"].size() > 0;
+        if (shape != nullptr || !claims) change.environment = environment_of(shape, settings_);
     }
     if (has_legacy_scheduler()) change_.scheduler = settings_.policy.scheduler;
     if (resources && review_.pod["spec"]["runtimeClassName"].string_or("").empty()) {
@@ -371,12 +375,13 @@ Translation Creation::run() {
         return std::move(result_);
     }
     check_ephemeral(review_.pod, settings_, result_.diagnostics);
+    if (asks) check_kinds(pod_, result_.diagnostics);
     read_requests();
     if (any_device() && !server_can()) {
         if (denies(result_.diagnostics)) result_.verdict = Verdict::deny;
         return std::move(result_);
     }
-    if (asks_for_device()) {
+    if (asks_for_device() || !entries_.empty()) {
         check_isolation(pod_, settings_, result_.diagnostics);
         check_environment(pod_, shapes_, settings_, result_.diagnostics);
         check_bookkeeping(review_.pod, result_.diagnostics);

@@ -309,8 +309,9 @@ ContainerAnswer answer_container(const ContainerInput& input, const PodInput& po
         if (mode_of(pod.annotations, settings).own) {
             fit_target(*mine.share, work, settings, cluster, answer.needs_sizes);
         } else if (mode_of(pod.annotations, settings).target != nullptr &&
-                   mine.share->memory == Memory::percent) {
-            work.refuse("percentage", "of a device that is given whole");
+                   (mine.share->memory == Memory::percent ||
+                    (mine.share->cores > 0 && mine.share->cores < 100))) {
+            work.refuse("a part", "of a device that is given whole");
         }
     }
     mine.faulty = !work.refused.empty();

@@ -34,8 +34,13 @@ TEST_CASE(
     auto input = pod_of({container("main", Sort::main, "gpu:2 mem:8000")});
     input.annotations["nvidia.com/vgpu-mode"] = "mig";
     CHECK(has_code(ask(input, site).translation, "mode-unsupported"));
+    auto part = pod_of({container("main", Sort::main, "gpu:1 mem:8000 cores:30")});
+    part.annotations = input.annotations;
     site.settings.target.mode_classes["mig"] = {.device_class = "mig.example.com",
                                                 .driver = "mig.example.com"};
+    const auto refused = ask(part, site).translation;
+    CHECK(has_code(refused, "fraction-unsupported"));
+    CHECK(refused.diagnostics.front().resource == site.settings.resources.cores);
     const auto tried = ask(input, site);
     REQUIRE(tried.translation.verdict == Verdict::translate);
     const auto read = read_translation(tried.pod, tried.translation, site.settings);
