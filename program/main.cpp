@@ -16,8 +16,6 @@
 #include "server/serve.hpp"
 #include "translate/code.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
