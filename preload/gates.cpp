@@ -10,6 +10,10 @@ namespace {
 
 constexpr int max_gates = 32;
 
+// Launches between two readings of the cycle counter, which costs more than all the rest where the
+// machine is virtual. A look comes that many launches late at most; what they did is charged then.
+constexpr uint64_t stride = 8;
+
 uint64_t cycles() {
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
@@ -32,10 +36,7 @@ class World;
 struct Gated {
     uint64_t context = 0;  // 0: place is free
     int share = -1;
-    // Read at every launch; written at a look. Threads may lose a count among each other.
-    uint64_t due_cycles = 0;
-    uint64_t due_launches = 0;
-    uint64_t launches = 0;
+    int device = 0;
     // Guarded by the lock.
     Mutex lock;
     gate::Gate<World> gate;
@@ -47,6 +48,24 @@ struct Gated {
 namespace {
 
 constinit Gated gates[max_gates];
+
+// When the next launch on a device has to look. Read at every launch, which asks the driver
+// nothing; written at a look. Threads may lose a count among each other.
+struct alignas(64) Due {
+    uint64_t launches = 0;  // of which the last one has to look
+    uint64_t cycles = 0;    // from which on each has to
+    uint64_t passed = 0;    // launches since the last look
+
+    bool comes() {
+        const uint64_t number = relaxed(passed) + 1;
+        __atomic_store_n(&passed, number, __ATOMIC_RELAXED);
+        if (number >= relaxed(launches)) return true;
+        return number % stride == 0 && preload::cycles() >= relaxed(cycles);
+    }
+    void at_once() { __atomic_store_n(&launches, 0, __ATOMIC_RELAXED); }
+};
+
+constinit Due dues[max_devices];
 int gate_places;
 Mutex gates_lock;
 
@@ -105,7 +124,7 @@ private:
     bool per_thread_;
 };
 
-Gated* find_gate(uint64_t context, int share) {
+Gated* find_gate(uint64_t context, int share, int device) {
     const int count = __atomic_load_n(&gate_places, __ATOMIC_ACQUIRE);
     for (int at = 0; at < count; ++at)
         if (relaxed(gates[at].context) == context) return &gates[at];
@@ -114,6 +133,7 @@ Gated* find_gate(uint64_t context, int share) {
         if (gates[at].context == context) return &gates[at];
         if (gates[at].context != 0) continue;
         gates[at].share = share;
+        gates[at].device = device;
         __atomic_store_n(&gates[at].context, context, __ATOMIC_RELEASE);
         if (at >= gate_places) __atomic_store_n(&gate_places, at + 1, __ATOMIC_RELEASE);
         return &gates[at];
@@ -142,31 +162,27 @@ void plan(Gated& gated) {
         gated.looked_ns = ns;
         gated.looked_cycles = now;
     }
-    __atomic_store_n(&gated.due_launches, gated.gate.next_launches(), __ATOMIC_RELAXED);
-    __atomic_store_n(&gated.due_cycles, now + span, __ATOMIC_RELAXED);
+    Due& due = dues[gated.device];
+    __atomic_store_n(&due.cycles, now + span, __ATOMIC_RELAXED);
+    __atomic_store_n(&due.launches, gated.gate.next_launches(), __ATOMIC_RELAXED);
 }
 
 }  // namespace
 
 Gated* due_gate() {
-    const int share = share_of_device(current_device());
-    if (share < 0 || ungated(process.shares[share])) return nullptr;
+    const int device = current_device();
+    const int share = share_of_device(device);
+    if (share < 0 || ungated(process.shares[share]) || !dues[device].comes()) return nullptr;
     const uint64_t context = current_context();
-    Gated* gated = context == 0 ? nullptr : find_gate(context, share);
-    if (gated == nullptr) return nullptr;
-    const uint64_t launches = relaxed(gated->launches) + 1;
-    __atomic_store_n(&gated->launches, launches, __ATOMIC_RELAXED);
-    const bool due =
-        cycles() >= relaxed(gated->due_cycles) || launches >= relaxed(gated->due_launches);
-    return due ? gated : nullptr;
+    return context == 0 ? nullptr : find_gate(context, share, device);
 }
 
 bool look_before(Gated& gated, void* stream, bool per_thread) {
     const KeepErrno keep;
     if (is_capturing(stream, per_thread)) return false;
     const Guard guard(gated.lock);
-    __atomic_store_n(&gated.due_cycles, 0, __ATOMIC_RELAXED);  // whoever comes meanwhile looks too
-    const uint64_t launches = __atomic_exchange_n(&gated.launches, 0, __ATOMIC_RELAXED);
+    dues[gated.device].at_once();  // whoever comes meanwhile looks too
+    const uint64_t launches = __atomic_exchange_n(&dues[gated.device].passed, 0, __ATOMIC_RELAXED);
     ledger::add(own_slot(gated.share).launches, launches);
     World world(gated, per_thread);
     uint64_t& tat = process.shares[gated.share].view.ledger->tat_ns;
@@ -189,8 +205,8 @@ void forget_gate(uint64_t context) {
         gated.gate = {};
         for (void*& event : gated.events)
             event = nullptr;  // they died with the context
-        gated.due_cycles = gated.due_launches = gated.launches = gated.looked_ns =
-            gated.looked_cycles = 0;
+        gated.looked_ns = gated.looked_cycles = 0;
+        dues[gated.device].at_once();
         __atomic_store_n(&gated.context, 0, __ATOMIC_RELEASE);
     }
 }

@@ -1,4 +1,4 @@
-"""Measures the webhook against the figures it has to reach, and stores the result in docs/performance.md.
+"""Measures the webhook and the preload library against the figures they have to reach, and stores the result in docs/performance.md.
 
 Everything runs on this machine, over the loopback interface, with certificates verified. Figures of another machine
 differ; ratios (to a bare server on the same stack, to nginx, to the size of the input) should not.
@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 sys.path.insert(0, str(ROOT / "tests" / "functional"))
+import driver_calls  # noqa: E402
 import fake_api  # noqa: E402
 import webhook  # noqa: E402
 
@@ -281,6 +282,7 @@ def main() -> int:
         work = {
             "Core": measure_core,
             "Reviews over TLS, 8 connections": lambda: measure_reviews(made(Path(name) / "reviews")),
+            "The preload library, CPU time on the stand-in driver": lambda: [Row(*row) for row in driver_calls.measure()],
             "Memory": lambda: measure_memory(made(Path(name) / "memory"), 600 if options.long else 30),
         }
         for title, measure in work.items():

@@ -1,0 +1,86 @@
+"""What the preload library adds to a driver call: a program on the stand-in driver with and without it, alternating."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / "build" / "benchmark"
+sys.path.insert(0, str(ROOT / "tests" / "preload"))
+import share as made  # noqa: E402
+
+CARD = bytes([0x5D]) + bytes(14) + bytes([1])  # the stand-in's first
+POLICY, FORCE = 148, 1
+PAIRS = 5
+EXECS = 200
+
+
+@dataclass
+class Scene:
+    """A share of the stand-in's card: by how much compute is limited, and how many processes have it already."""
+
+    permille: int = 1000
+    others: int = 0
+
+    def run(self, preload: bool, *arguments: str) -> float:
+        with tempfile.TemporaryDirectory(prefix="drawbridge-benchmark-") as name:
+            folder = Path(name)
+            root = made.Root(folder / "root", BUILD / "lib" / "libdrawbridge.so")
+            share = root.share("claim", CARD, 80 << 30, permille=self.permille)
+            share.write("limits", POLICY, "<I", FORCE)
+            environment = (root.environment() if preload else dict(os.environ)) | {
+                "DRAWBRIDGE_STANDIN_STATE": str(folder / "world"), "LD_LIBRARY_PATH": str(BUILD / "standin")}  # fmt: skip
+            program = str(BUILD / "bin" / "benchmark_calls")
+            others = [subprocess.Popen([program, "hold"], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                      for _ in range(self.others)]  # fmt: skip
+            for other in others:
+                assert other.stdout and other.stdout.readline() == b"ready\n"
+            done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=True)
+            for other in others:
+                other.communicate(b"\n")
+            return float(done.stdout)
+
+
+def executions(preload: bool) -> float:
+    """Microseconds of CPU of a program that uses no CUDA, from fork to end."""
+    with tempfile.TemporaryDirectory(prefix="drawbridge-benchmark-") as name:
+        root = made.Root(Path(name) / "root", BUILD / "lib" / "libdrawbridge.so")
+        environment = root.environment() if preload else dict(os.environ)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        for _ in range(EXECS):
+            subprocess.run(["/bin/true"], env=environment, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return spent / EXECS * 1e6
+
+
+def added(measure: Callable[[bool], float]) -> tuple[float, float]:
+    """(bare, what the library adds): the median of pairs, bare and preloaded in turn."""
+    found = [(measure(False), measure(True)) for _ in range(PAIRS)]
+    return statistics.median(bare for bare, _ in found), statistics.median(loaded - bare for bare, loaded in found)
+
+
+def measure() -> list[tuple[str, float, str, float | None]]:
+    """What, how much, unit, and what it may come to (enforcement.md 5.3)."""
+    rows: list[tuple[str, float, str, float | None]] = []
+    for what, scene, arguments, limit in (
+        ("a pair of allocation and free", Scene(), ("pairs",), 100.0),
+        ("the same beside 63 processes of the share", Scene(others=63), ("pairs",), 400.0),
+        ("a launch, compute not limited", Scene(), ("launches",), 5.0),
+        ("a launch, compute limited", Scene(permille=500), ("launches",), 20.0),
+    ):
+        bare, more = added(lambda preload, scene=scene, arguments=arguments: scene.run(preload, *arguments))
+        rows += [(f"{what}: stand-in alone", bare, "ns", None), (f"{what}: added", more, "ns", limit)]
+    _, more = added(lambda preload: Scene().run(preload, "start") / 1e6)
+    rows.append(("cuInit: added", more, "ms", 1.0))
+    _, more = added(executions)
+    rows.append(("a program without CUDA, exec to end: added", more, "µs", 100.0))
+    return rows
