@@ -48,12 +48,16 @@ std::string list_codes() {
     return text;
 }
 
-base::Result<std::string> explain_code(std::string_view name) {
+base::Result<std::string> explain_code(std::string_view asked) {
+    std::string name(asked.substr(0, 64));
+    std::ranges::transform(name, name.begin(), [](char letter) {
+        return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+    });
     const auto code = translate::code_of(name);
     if (!code) {
-        return base::fail(base::ErrorKind::not_found,
-                          fmt::format("there is no code \"{}\"; the nearest are {}",
-                                      name.substr(0, 64), nearest(name.substr(0, 64))));
+        return base::fail(
+            base::ErrorKind::not_found,
+            fmt::format("there is no code \"{}\"; the nearest are {}", name, nearest(name)));
     }
     const CodeInfo& about = translate::info(*code);
     std::string text = fmt::format("{} ({})\n\n{}\n\nExample:\n\n{}\n\nWhat to do:\n\n{}\n",

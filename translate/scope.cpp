@@ -22,7 +22,18 @@ std::optional<std::string_view> namespace_label(const PodReview& review, const s
     return found->second;
 }
 
+/// Modes of a namespace (design.md decision 11) in which its pods are not changed. The webhook's
+/// configuration keeps them away from the server; a file may hold the namespace with its label.
+bool is_off(const PodReview& review, Subject& subject) {
+    constexpr const char* label = "drawbridge.dev/mode";
+    const auto mode = namespace_label(review, label);
+    if (mode != "off" && mode != "audit") return false;
+    subject = {kube::PointerPath() / "metadata", {}, label, std::string(*mode)};
+    return true;
+}
+
 bool opted_out(const PodReview& review, const Settings& settings, Subject& subject) {
+    if (is_off(review, subject)) return true;
     for (const auto& [label, value] : settings.policy.opt_out_labels) {
         const bool by_pod = review.pod["metadata"]["labels"][label].as_string() == value;
         if (!by_pod && namespace_label(review, label) != value) continue;

@@ -103,6 +103,12 @@ void apply_hami_webhook(base::JsonView document, std::string_view place, Setting
     }
     const base::JsonView webhook = webhooks.at(0);
     const std::string here = fmt::format("{}/webhooks/0", place);
+    const std::string_view name = webhook["name"].string_or("");
+    if (name.find("hami") == std::string_view::npos) {
+        problems.add(here + "/name",
+                     fmt::format("must be HAMi's webhook, vgpu.hami.io, found \"{}\"", name));
+        return;
+    }
     if (webhook["matchConditions"].size() > 0) {
         problems.add(here + "/matchConditions",
                      "cannot be carried over, only opt-outs by label can");

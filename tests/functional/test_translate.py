@@ -463,6 +463,9 @@ def test_labels_of_a_namespace_count_wherever_it_stands() -> None:
         assert answer.verdicts() == ["leave", "leave"]
         assert "opted-out" in answer.codes()
     assert translate(f"{namespace}---\n{POD}").verdicts() == ["leave", "translate"]
+    for mode, verdict in (("off", "leave"), ("audit", "leave"), ("translate", "translate")):
+        moded = namespace.replace("hami.io/webhook: ignore", f"drawbridge.dev/mode: '{mode}'")
+        assert translate(f"{moded}---\n{pod}").verdicts() == ["leave", verdict]
 
 
 # ---------------------------------------------------------------------------------------------------- input
@@ -772,6 +775,7 @@ def test_an_unknown_code_is_answered_with_the_nearest() -> None:
     answer = call("explain", "memory-unti")
     assert (answer.status, answer.text) == (1, "")
     assert "memory-unit" in answer.errors
+    assert call("explain", "MEMORY-UNIT").text == call("explain", "memory-unit").text != ""
 
 
 def test_help_and_version_say_what_is_needed() -> None:

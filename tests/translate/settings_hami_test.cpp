@@ -95,6 +95,14 @@ std::string webhook(const std::string& selectors) {
            selectors;
 }
 
+TEST_CASE("a webhook of others is not read as HAMi's") {
+    std::string other = webhook("");
+    other.replace(other.find("vgpu.hami.io"), 12, "mesh.example");
+    const auto settings = read_yaml(other);
+    REQUIRE_FALSE(settings);
+    CHECK(settings.error().message.find("mesh.example") != std::string::npos);
+}
+
 TEST_CASE("HAMi's device-config.yaml carries names, defaults and policies over") {
     const auto settings = read_yaml(device_config);
     REQUIRE_MESSAGE(settings, settings.error().message);
