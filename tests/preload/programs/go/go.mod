@@ -1,0 +1,3 @@
+module drawbridge/tests/preload/programs
+
+go 1.26
