@@ -31,8 +31,10 @@ public:
                                               std::int64_t physical_bytes) const;
     [[nodiscard]] const std::string& folder() const { return folder_; }
 
-private:
+    /// Path of a file of a share.
     [[nodiscard]] std::string path(const std::string& name, std::string_view file) const;
+
+private:
     base::Result<void> write_limits(const std::string& name, const ShareLimits& limits);
     base::Result<void> patch(const std::string& file, std::uint64_t generation, std::size_t offset,
                              std::string_view bytes);

@@ -261,6 +261,7 @@ def cluster_tests(minor: str, *choice: str) -> Count:
 def part_agent() -> Count:
     """The node agent from outside: fake kubelet and API server, CDI's own library, a real node of Kubernetes 1.36."""
     build("release", "drawbridge-agent")
+    build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml")
     count = pytest("agent: fake kubelet and API server", "tests/agent", "--ignore=tests/agent/real")
     return count + agent_on_cluster("1.36")
 
@@ -268,6 +269,7 @@ def part_agent() -> Count:
 def sanitized_agent(preset: str) -> Count:
     """The agent between a fake kubelet and a fake API server, under a sanitizer; a report fails the test that it comes in."""
     build(preset, "drawbridge-agent", "standin_nvml")
+    build("debug", "drawbridge_preload", "standin_cuda")
     return pytest(
         f"{preset}: agent, fake kubelet and API server", "tests/agent", "--ignore=tests/agent/real",
         DRAWBRIDGE_AGENT=str(ROOT / "build" / preset / "bin" / "drawbridge-agent"),

@@ -63,6 +63,9 @@ AgentProcess::AgentProcess(AgentOptions options)
                           .cdi = options_.paths.cdi,
                           .lock = plugin_folder_ + "/lock"};
     flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths, options_.step);
+    keeper_ = std::make_unique<ShareKeeper>(
+        io_.get_executor(),
+        UpkeepParts{files_, flow_->folders(), clock_, [] { return read_process_table(); }});
     checks_ =
         std::make_unique<NodeChecks>(NodeCheckParts{.files = files_,
                                                     .runtime_socket = options_.paths.runtime,
@@ -374,8 +377,10 @@ int AgentProcess::run() {
     look_later();
     tell_health();
     reconcile_later();
+    keeper_->start();
     io_.run();
     device_pool_.join();
+    keeper_->stop();
     base::log_event(Level::info, "stopped");
     return 0;
 }

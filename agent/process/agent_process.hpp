@@ -18,6 +18,7 @@
 #include "agent/process/options.hpp"
 #include "agent/process/reconciler.hpp"
 #include "agent/process/self_health.hpp"
+#include "agent/process/share_keeper.hpp"
 #include "agent/process/slice_publisher.hpp"
 #include "agent/rpc/rpc_server.hpp"
 #include "base/clock.hpp"
@@ -93,6 +94,7 @@ private:
     boost::asio::thread_pool pool_{4};
     boost::asio::thread_pool device_pool_{1};
     SelfHealth self_health_;
+    std::unique_ptr<ShareKeeper> keeper_;
     boost::asio::signal_set signals_{io_};
     boost::asio::steady_timer device_timer_{io_};
     boost::asio::steady_timer health_timer_{io_};

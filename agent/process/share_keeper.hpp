@@ -1,0 +1,32 @@
+#pragma once
+// Keeps the shares of running containers once a second, for as long as the agent runs.
+
+#include "agent/share_upkeep.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+namespace drawbridge::agent {
+
+/// On a thread of its own: containers wait for nothing that the kubelet's calls wait for.
+class ShareKeeper {
+public:
+    /// `executor` is that of the timer.
+    ShareKeeper(const boost::asio::any_io_executor& executor, UpkeepParts parts)
+        : upkeep_(std::move(parts)), timer_(executor) {}
+
+    void start();
+    /// Once the timer's executor has ended; waits for the round that is under way.
+    void stop();
+
+private:
+    void round();
+
+    ShareUpkeep upkeep_;
+    boost::asio::steady_timer timer_;
+    boost::asio::thread_pool pool_{1};
+    unsigned rounds_ = 0;
+};
+
+}  // namespace drawbridge::agent

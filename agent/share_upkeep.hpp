@@ -1,0 +1,47 @@
+#pragma once
+// What the agent does for the shares of running containers, again and again: it shows them that it
+// lives, and frees what the dead have left in their ledgers (enforcement.md 4.4, 4.8).
+
+#include "agent/files.hpp"
+#include "agent/ledger_file.hpp"
+#include "agent/share_folders.hpp"
+#include "base/clock.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace drawbridge::agent {
+
+struct UpkeepParts {
+    Files& files;
+    const ShareFolders& folders;
+    const base::Clock& clock;  ///< whose steady time is CLOCK_MONOTONIC, as the library reads it
+    std::function<ProcessTable()> processes;
+};
+
+/// Slots that were freed in one share.
+struct ReapedShare {
+    std::string share = {};
+    std::size_t slots = 0;
+};
+
+/// One thread at a time; each call blocks on files.
+class ShareUpkeep {
+public:
+    explicit ShareUpkeep(UpkeepParts parts) : parts_(std::move(parts)) {}
+
+    /// Renews the heartbeat of every share. Libraries take a share whose heartbeat is older than
+    /// ten seconds as contended.
+    void beat();
+    /// Frees the slots of processes that are gone.
+    [[nodiscard]] std::vector<ReapedShare> reap();
+
+private:
+    [[nodiscard]] std::vector<std::string> shares() const;
+
+    UpkeepParts parts_;
+};
+
+}  // namespace drawbridge::agent

@@ -1,0 +1,90 @@
+"""What the agent does for the shares of running containers: heartbeat, dead processes."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+from fake_cluster import FakeCluster
+from gpu_program import MIB, Container, Program, card
+from material import Agent, wait_until
+
+HEARTBEAT = 160  # places in preload/abi.h
+USED, SLOT, SLOT_SIZE = 4096, 4096 + 8 * 1024, 192
+
+
+def word(file: Path, place: int, form: str = "<Q") -> int:
+    with file.open("rb") as opened:
+        return struct.unpack(form, os.pread(opened.fileno(), struct.calcsize(form), place))[0]
+
+
+def state(share: Path, slot: int) -> int:
+    return word(share / "ledger", SLOT + SLOT_SIZE * slot, "<I")
+
+
+def used(share: Path, slot: int) -> int:
+    return word(share / "ledger", USED + 8 * slot)
+
+
+def start(agent: Agent, *arguments: str) -> None:
+    """On the boot of this machine, since a real library runs on what is made."""
+    agent.devices(card())
+    agent.boot_id_file.write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
+    agent.start(*arguments)
+
+
+def container(agent: Agent, cluster: FakeCluster, name: str, **share: Any) -> Container:
+    cluster.wait_until(lambda: bool(cluster.devices()))
+    claim = cluster.claim(name, [{"device": cluster.devices()[0]["name"], "memory": "8Gi", **share}])
+    assert not agent.kubelet.prepare_one(claim).error
+    return Container(agent, claim["metadata"]["uid"] + "-0")
+
+
+def test_the_heartbeat_is_renewed_on_the_clock_of_the_library_and_ends_with_the_agent(agent: Agent, cluster: FakeCluster) -> None:
+    start(agent)
+    limits = container(agent, cluster, "one").share / "limits"
+    generation = word(limits, 16)
+    before = time.monotonic_ns()
+    wait_until(lambda: word(limits, HEARTBEAT) > before)
+    first = word(limits, HEARTBEAT)
+    wait_until(lambda: word(limits, HEARTBEAT) > first)
+    assert word(limits, HEARTBEAT) <= time.monotonic_ns() and word(limits, 16) == generation
+    assert agent.stop() == 0
+    last = word(limits, HEARTBEAT)
+    agent.start()
+    wait_until(lambda: word(limits, HEARTBEAT) > last)
+
+
+def test_what_the_dead_held_is_free_and_the_living_keep_theirs(agent: Agent, cluster: FakeCluster) -> None:
+    start(agent)
+    box = container(agent, cluster, "one")
+    allocate = "cu.must_out('cuMemAlloc_v2', 100 * (1 << 20))"
+    with box.run(allocate) as dying, box.run(allocate) as living, box.run(allocate + "; os.closerange(3, 1000)") as hidden:
+        assert [state(box.share, slot) for slot in range(3)] == [1, 1, 1]
+        dying.kill()
+        found = agent.wait_log("reaped", share=box.share.name)
+        assert found["slots"] == 1
+        assert [state(box.share, slot) for slot in range(3)] == [0, 1, 1]
+        assert used(box.share, 0) == 0 and used(box.share, 1) >= 100 * MIB and used(box.share, 2) >= 100 * MIB
+        # The last one has no descriptor and so no lock any more: two rounds later it still has its slot.
+        beats = word(box.share / "limits", HEARTBEAT)
+        wait_until(lambda: word(box.share / "limits", HEARTBEAT) > beats + 5 * 10**9)
+        assert [state(box.share, slot) for slot in range(3)] == [0, 1, 1]
+        for program in (living, hidden):
+            program.do("cu.must_out('cuMemAlloc_v2', 1 << 20)")
+
+
+def test_a_running_containers_ledger_outlives_the_agent(agent: Agent, cluster: FakeCluster) -> None:
+    start(agent)
+    box = container(agent, cluster, "one")
+    with box.run("cu.must_out('cuMemAlloc_v2', 100 * (1 << 20))") as program:
+        agent.kill()
+        before = (box.share / "ledger").read_bytes()
+        agent.start()
+        beats = time.monotonic_ns()
+        wait_until(lambda: word(box.share / "limits", HEARTBEAT) > beats + 3 * 10**9)
+        assert (box.share / "ledger").read_bytes() == before
+        assert isinstance(program, Program) and program.process.poll() is None
