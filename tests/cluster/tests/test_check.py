@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import subprocess
 
 from bed.cluster import Cluster
@@ -78,8 +79,19 @@ def test_of_a_bare_cluster_without_the_gate_all_is_told(without_gate: Cluster) -
     assert found["runtime"][0] == "note"
 
 
-def test_no_cluster_is_one_finding(tmp_path) -> None:
-    done = subprocess.run(
-        [str(program()), "check", "--kubeconfig", str(tmp_path / "none")], capture_output=True, text=True
-    )
-    assert done.returncode == 2 and done.stdout.startswith("BAD   api")
+def test_no_cluster_is_one_finding_and_no_credentials_are_none(tmp_path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+
+    def check() -> subprocess.CompletedProcess:
+        return subprocess.run([str(program()), "check", "--kubeconfig", str(kubeconfig)], capture_output=True, text=True)
+
+    done = check()
+    assert (done.returncode, done.stdout) == (1, "") and str(kubeconfig) in done.stderr
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        server = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        kubeconfig.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": {"server": server}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}], "users": [{"name": "a", "user": {}}]}))  # fmt: skip
+        done = check()
+    assert done.returncode == 2 and done.stdout.startswith("BAD   api") and done.stdout.count("BAD") == 1
