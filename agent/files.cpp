@@ -36,6 +36,18 @@ std::string folder_of(const std::string& path) {
 /// A tenant's user may reach a file in the folder whose name it knows, and no more.
 constexpr mode_t folder_mode = 0711;
 
+base::Sync sync_of(WriteHow how) {
+    switch (how) {
+        case WriteHow::durable:
+            return base::Sync::to_disk;
+        case WriteHow::whole:
+            return base::Sync::content;
+        case WriteHow::atomic:
+            break;
+    }
+    return base::Sync::none;
+}
+
 Result<void> make_folder(const std::string& path) {
     if (::mkdir(path.c_str(), folder_mode) != 0 && errno != EEXIST)
         return failure("make the folder", path);
@@ -79,8 +91,7 @@ using FolderPtr = std::unique_ptr<DIR, CloseFolder>;
 Result<void> DiskFiles::write(const std::string& path, std::string_view text, WriteHow how,
                               mode_t mode) {
     if (auto made = make_folder(folder_of(path)); !made) return made;
-    const base::Sync sync = how == WriteHow::durable ? base::Sync::to_disk : base::Sync::none;
-    return base::write_file_atomically(path, text, mode, sync);
+    return base::write_file_atomically(path, text, mode, sync_of(how));
 }
 
 Result<void> DiskFiles::patch(const std::string& path, std::size_t offset, std::string_view bytes) {

@@ -12,8 +12,9 @@
 namespace drawbridge::agent {
 
 /// durable: replaced as a whole, and still there after a power cut once the call has ended.
+/// whole: a power cut leaves what was there before or what is there now, and not a part of it.
 /// atomic: replaced as a whole, but not waited for; for what a reboot makes worthless.
-enum class WriteHow { durable, atomic };
+enum class WriteHow { durable, whole, atomic };
 
 /// All of it blocks. Paths are absolute.
 class Files {

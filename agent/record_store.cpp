@@ -53,8 +53,9 @@ Result<StoredClaims> RecordStore::load_all() const {
 }
 
 Result<void> RecordStore::save(const ClaimRecord& record) {
-    return files_.write(path(record.claim.uid), encode_record(record), WriteHow::durable,
-                        record_mode);
+    const bool ended = record.state == ClaimState::unprepared;
+    return files_.write(path(record.claim.uid), encode_record(record),
+                        ended ? WriteHow::durable : WriteHow::whole, record_mode);
 }
 
 Result<void> RecordStore::erase(std::string_view uid) {

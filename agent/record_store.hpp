@@ -28,7 +28,9 @@ public:
     [[nodiscard]] base::Result<StoredClaims> load_all() const;
     /// Nothing where the claim has no record; an error as `decode_record` gives it.
     [[nodiscard]] base::Result<std::optional<ClaimRecord>> load(std::string_view uid) const;
-    /// On disk when it returns.
+    /// That a claim has ended is on disk when it returns: what it held is given to others, and it
+    /// must not hold it again. Of another record a power cut leaves this one or the one before: no
+    /// container outlives it, and the next prepare goes on from either.
     [[nodiscard]] base::Result<void> save(const ClaimRecord& record);
     [[nodiscard]] base::Result<void> erase(std::string_view uid);
     /// Keeps a damaged file under another name, for people.

@@ -113,12 +113,12 @@ Result<void> write_file_atomically(const std::string& path, std::string_view tex
     TemporaryName temporary(std::move(name));
     if (!write_all(file.get(), text)) return system_failure("write", path);
     if (::fchmod(file.get(), mode) != 0) return system_failure("set the permissions of", path);
-    if (sync == Sync::to_disk && ::fsync(file.get()) != 0) return system_failure("sync", path);
+    if (sync != Sync::none && ::fsync(file.get()) != 0) return system_failure("sync", path);
     if (::rename(temporary.get().c_str(), path.c_str()) != 0) {
         return system_failure("replace", path);
     }
     temporary.renamed();
-    if (sync == Sync::none) return {};
+    if (sync != Sync::to_disk) return {};
 
     const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory.get() < 0 || ::fsync(directory.get()) != 0) return system_failure("sync", folder);

@@ -10,8 +10,9 @@
 
 namespace drawbridge::base {
 
-/// Whether a write waits for the disk: `none` is for files that a power cut may take.
-enum class Sync { to_disk, none };
+/// What of a write waits for the disk. to_disk: all of it. content: what is in the new file, so
+/// that a power cut leaves the old file or the new one. none: for files that a power cut may take.
+enum class Sync { to_disk, content, none };
 
 /// Replaces the file at `path`: a new file in the same folder, synced, renamed, the folder synced.
 /// `mode` are its permissions, whatever the umask. On failure the old file stays and no other is

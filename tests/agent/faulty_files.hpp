@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,10 @@ public:
         if (dies && crash_before) throw Crash();
         File& file = files_[path];
         file.now = text;
-        if (how == WriteHow::durable) file.synced = file.now;
+        if (how == WriteHow::durable) file.synced = {file.now};
+        if (how == WriteHow::whole) file.synced.push_back(file.now);
+        if (how == WriteHow::atomic)
+            file.synced = {std::nullopt, file.now.substr(0, file.now.size() / 2), file.now};
         if (dies) throw Crash();
         return {};
     }
@@ -63,13 +67,17 @@ public:
         return names;
     }
 
-    /// The machine goes off and comes back: `/cdi` was in memory, the rest is what was synced.
-    void cut_power() {
-        std::erase_if(files_, [](const auto& file) {
-            return file.first.starts_with("/cdi/") || file.second.synced.empty();
-        });
-        for (auto& [path, file] : files_)
-            file.now = file.synced;
+    /// The machine goes off and comes back: `/cdi` was in memory. Of the rest `choose`, which gives
+    /// a number below its argument, says which of the states it is that the disk can have.
+    template <class Choose>
+    void cut_power(Choose choose) {
+        std::erase_if(files_, [](const auto& file) { return file.first.starts_with("/cdi/"); });
+        for (auto& [path, file] : files_) {
+            const std::optional<std::string> left = file.synced[choose(file.synced.size())];
+            file.synced = {left};
+            file.now = left.value_or("");
+        }
+        std::erase_if(files_, [](const auto& file) { return !file.second.synced.front(); });
     }
     [[nodiscard]] std::map<std::string, std::string> all() const {
         std::map<std::string, std::string> all;
@@ -86,9 +94,10 @@ public:
     int crash_after = -1;  ///< changes until the process dies; -1: never
 
 private:
+    /// `synced`: what may be there behind a power cut, nothing among it.
     struct File {
         std::string now;
-        std::string synced;
+        std::vector<std::optional<std::string>> synced = {std::nullopt};
     };
     bool dies_now() { return crash_after >= 0 && crash_after-- == 0; }
 

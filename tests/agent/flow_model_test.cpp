@@ -95,6 +95,9 @@ public:
     void check() {
         std::map<std::string, Amounts> sums;
         const auto all = files.all();
+        const auto stored = flow_->stored();
+        REQUIRE(stored);
+        CHECK(stored->unreadable.empty());
         for (const auto& [uid, known] : claims_) {
             if (!known.prepared) continue;
             for (std::size_t i = 0; i < known.facts.devices.size(); ++i) {
@@ -129,6 +132,11 @@ public:
         files.full = false;
         for (auto& [uid, known] : claims_)
             CHECK(flow_->unprepare(uid));
+        // Ended before a power cut that took the mark of it; the API server knows none of them.
+        const auto stored = flow_->stored();
+        REQUIRE(stored);
+        for (const ClaimRecord& record : stored->records)
+            CHECK(flow_->unprepare(record.claim.uid));
         clock_.advance(std::chrono::hours(1));
         static_cast<void>(flow_->sweep());
         // What is left is the build that the next claim would get.
@@ -233,7 +241,7 @@ private:
 
     void reboot() {
         ++boot_;
-        files.cut_power();
+        files.cut_power([this](std::size_t below) { return pick(below); });
         for (auto& [uid, known] : claims_)
             known.prepared = false;
         ended_.clear();
