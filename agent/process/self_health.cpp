@@ -43,9 +43,13 @@ bool SelfHealth::answers_itself() const {
 }
 
 void SelfHealth::look() {
+    {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(watching_, [](const auto& stream) { return stream->is_closed(); });
+        if (watching_.empty()) return;  // who asks once is answered by a look of its own
+    }
     const bool serving = answers_itself();
     const std::lock_guard lock(mutex_);
-    std::erase_if(watching_, [](const auto& stream) { return stream->is_closed(); });
     if (std::exchange(serving_, serving) == serving) return;
     for (const auto& stream : watching_)
         stream->send(rpc::encode_serving(state(serving)));
