@@ -54,4 +54,13 @@ LedgerCopy ledger_copy(std::string_view used, std::string_view slots) {
     return copy;
 }
 
+base::Result<LedgerCopy> parse_ledger(std::string_view file) {
+    if (file.size() != DRAWBRIDGE_LEDGER_SIZE)
+        return base::fail(base::ErrorKind::invalid_input, "another size than it should have");
+    const auto slots = slots_in_head(file.substr(0, ledger_head_bytes));
+    if (!slots) return tl::unexpected(slots.error());
+    return ledger_copy(file.substr(used_offset(0), *slots * sizeof(std::uint64_t)),
+                       file.substr(slot_offset(0), *slots * sizeof(drawbridge_slot)));
+}
+
 }  // namespace drawbridge::agent

@@ -46,4 +46,7 @@ inline constexpr std::size_t ledger_head_bytes = 64;
 /// `used` and `slots` are the bytes of the same number of slots, from slot 0 on.
 [[nodiscard]] LedgerCopy ledger_copy(std::string_view used, std::string_view slots);
 
+/// The slots of a whole file; errors as above.
+[[nodiscard]] base::Result<LedgerCopy> parse_ledger(std::string_view file);
+
 }  // namespace drawbridge::agent

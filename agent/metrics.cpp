@@ -58,7 +58,7 @@ void render_shares(std::string& out, const std::vector<DeviceStatus>& devices) {
     append_metric_head(out, used, "gauge", "Memory that a share's processes have charged.");
     for (const DeviceStatus& device : devices) {
         for (const ShareStatus& share : device.shares)
-            append_series(out, used, share_labels(device, share), share.use.used_bytes);
+            append_series(out, used, share_labels(device, share), share.activity.use.used_bytes);
     }
     constexpr std::string_view limit = "drawbridge_agent_limit_bytes";
     append_metric_head(out, limit, "gauge", "Memory that a share is held to.");
@@ -70,7 +70,8 @@ void render_shares(std::string& out, const std::vector<DeviceStatus>& devices) {
     append_metric_head(out, hits, "counter", "Allocations that a share's limit refused.");
     for (const DeviceStatus& device : devices) {
         for (const ShareStatus& share : device.shares)
-            append_series(out, hits, share_labels(device, share), share.use.denied);
+            append_series(out, hits, share_labels(device, share),
+                          static_cast<std::int64_t>(share.activity.totals.denied));
     }
 }
 

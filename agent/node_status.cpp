@@ -1,6 +1,7 @@
 #include "agent/node_status.hpp"
 
 #include "agent/cdi_spec.hpp"
+#include "agent/text_table.hpp"
 #include "base/json.hpp"
 
 #include <fmt/format.h>
@@ -10,8 +11,6 @@
 
 namespace drawbridge::agent {
 namespace {
-
-using Row = std::vector<std::string>;
 
 std::vector<ShareOwner> owners_of(std::span<const ShareOwner> owners, std::string_view id) {
     std::vector<ShareOwner> found;
@@ -32,7 +31,7 @@ void add_share(DeviceStatus& device, const ClaimRecord& record, std::size_t inde
                        .in_force = share.amounts};
     if (!share.admin) {
         const ShareFacts facts = read_share(name, device.offer.device.memory_bytes);
-        status.use = facts.use.value_or(LedgerUse());
+        status.activity = facts.activity.value_or(ShareActivity());
         if (facts.limits) status.in_force = in_force(share.amounts, *facts.limits);
     }
     for (ShareOwner& owner : owners_of(owners, cdi_id(name))) {
@@ -46,6 +45,22 @@ void write_amounts(base::JsonWriter& out, const Amounts& amounts) {
     out.key("cores").integer(amounts.cores).key("slots").integer(amounts.slots);
 }
 
+std::int64_t whole(std::uint64_t count) {
+    return static_cast<std::int64_t>(count & INT64_MAX);
+}
+
+void write_activity(base::JsonWriter& out, const ShareActivity& activity) {
+    out.key("usedBytes").integer(activity.use.used_bytes);
+    out.key("processes").integer(activity.use.processes);
+    out.key("launches").integer(whole(activity.totals.launches));
+    out.key("throttledMilliseconds").integer(whole(activity.totals.throttle_ns / 1'000'000));
+    out.key("denied").integer(whole(activity.totals.denied));
+    out.key("perSecond").begin_object();
+    out.key("launches").integer(activity.rates.launches);
+    out.key("throttledMilliseconds").integer(activity.rates.throttled_permille);
+    out.key("denied").integer(activity.rates.denied).end_object();
+}
+
 void write_share(base::JsonWriter& out, const ShareStatus& share) {
     out.begin_object().member("namespace", share.claim.name_space);
     out.member("pod", share.owner.pod).member("container", share.owner.container);
@@ -57,7 +72,8 @@ void write_share(base::JsonWriter& out, const ShareStatus& share) {
         write_amounts(out, share.allocated);
         out.end_object();
     }
-    out.key("usedBytes").integer(share.use.used_bytes).end_object();
+    write_activity(out, share.activity);
+    out.end_object();
 }
 
 std::string mebibytes(base::JsonView bytes) {
@@ -76,28 +92,6 @@ std::string of_allocated(base::JsonView share, std::string_view member,
     if (!allocated.is_object()) return now;
     const std::string given = text(allocated[member]);
     return given == now ? now : fmt::format("{} of {}", now, given);
-}
-
-std::string or_dash(base::JsonView text) {
-    const std::string_view found = text.string_or("");
-    return std::string(found.empty() ? "-" : found);
-}
-
-std::string lay_out(const std::vector<Row>& rows) {
-    std::vector<std::size_t> widths(rows.front().size());
-    for (const Row& row : rows) {
-        for (std::size_t i = 0; i < row.size(); ++i)
-            widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string out;
-    for (const Row& row : rows) {
-        std::string line;
-        for (std::size_t i = 0; i < row.size(); ++i)
-            line += fmt::format("{:<{}}  ", row[i], widths[i]);
-        line.resize(line.find_last_not_of(' ') + 1);
-        out += line + '\n';
-    }
-    return out;
 }
 
 }  // namespace
@@ -150,8 +144,8 @@ base::Result<std::string> status_table(const std::string& json) {
     if (!document) return tl::unexpected(document.error());
     const base::JsonView devices = document->root()["devices"];
     if (devices.size() == 0) return std::string("no devices\n");
-    std::vector<Row> rows = {{"DEVICE", "PRODUCT", "HEALTH", "NAMESPACE", "POD", "CONTAINER",
-                              "CLAIM", "MEMORY", "CORES", "USED"}};
+    std::vector<TableRow> rows = {{"DEVICE", "PRODUCT", "HEALTH", "NAMESPACE", "POD", "CONTAINER",
+                                   "CLAIM", "MEMORY", "CORES", "USED"}};
     for (std::size_t i = 0; i < devices.size(); ++i) {
         const base::JsonView device = devices.at(i);
         const base::JsonView shares = device["shares"];

@@ -3,6 +3,7 @@
 
 #include "agent/claim_record.hpp"
 #include "agent/prepare_flow.hpp"
+#include "agent/share_book.hpp"
 #include "agent/share_pages.hpp"
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct ShareStatus {
     Amounts allocated = {};
     /// What its containers are held to: what was allocated, or what an administrator lowered it to.
     Amounts in_force = {};
-    LedgerUse use = {};
+    ShareActivity activity = {};
 };
 
 struct DeviceStatus {
@@ -42,7 +43,7 @@ struct DeviceStatus {
 /// What a share's files say; nothing where one cannot be read.
 struct ShareFacts {
     std::optional<ReadLimits> limits = std::nullopt;
-    std::optional<LedgerUse> use = std::nullopt;
+    std::optional<ShareActivity> activity = std::nullopt;
 };
 using ReadShare = std::function<ShareFacts(const std::string& share, std::int64_t physical_bytes)>;
 

@@ -100,10 +100,4 @@ Result<ReadLimits> ShareFolders::limits(const std::string& name) const {
     return read_limits(*file);
 }
 
-Result<LedgerUse> ShareFolders::use(const std::string& name, std::int64_t physical_bytes) const {
-    const auto file = files_.read(path(name, DRAWBRIDGE_LEDGER_FILE), DRAWBRIDGE_LEDGER_SIZE);
-    if (!file) return tl::unexpected(file.error());
-    return read_ledger(*file, physical_bytes);
-}
-
 }  // namespace drawbridge::agent

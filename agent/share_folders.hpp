@@ -27,8 +27,6 @@ public:
     /// Names of all folders.
     [[nodiscard]] base::Result<std::vector<std::string>> list() const;
     [[nodiscard]] base::Result<ReadLimits> limits(const std::string& name) const;
-    [[nodiscard]] base::Result<LedgerUse> use(const std::string& name,
-                                              std::int64_t physical_bytes) const;
     [[nodiscard]] const std::string& folder() const { return folder_; }
 
     /// Path of a file of a share.

@@ -193,23 +193,4 @@ Amounts in_force(const Amounts& allocated, const ReadLimits& limits) {
     return amounts;
 }
 
-base::Result<LedgerUse> read_ledger(std::string_view file, std::int64_t physical_bytes) {
-    const auto page = page_of<drawbridge_ledger>(file, DRAWBRIDGE_LEDGER_MAGIC);
-    if (!page) return tl::unexpected(page.error());
-    const auto physical = static_cast<std::uint64_t>(physical_bytes);
-    const std::size_t slots = std::min<std::size_t>((*page)->high_water, DRAWBRIDGE_SLOTS);
-    std::uint64_t used = 0;
-    LedgerUse use;
-    for (std::size_t i = 0; i < slots; ++i) {
-        const drawbridge_slot& slot = (*page)->slot[i];
-        used = std::min(physical, used + std::min(physical, (*page)->used[i]));
-        if (slot.state == DRAWBRIDGE_SLOT_LIVE) ++use.processes;
-        use.denied += slot.denied;
-        use.launches += static_cast<std::int64_t>(std::min<std::uint64_t>(
-            slot.launches, std::uint64_t{1} << 48U));  // so that no sum overflows
-    }
-    use.used_bytes = static_cast<std::int64_t>(used);
-    return use;
-}
-
 }  // namespace drawbridge::agent

@@ -65,18 +65,6 @@ struct ReadLimits {
 /// What a share's containers are held to by these limits, in the units of what was allocated.
 [[nodiscard]] Amounts in_force(const Amounts& allocated, const ReadLimits& limits);
 
-/// What a ledger says of its share's use. Nothing in it is trusted: a tenant can write it.
-struct LedgerUse {
-    std::int64_t used_bytes = 0;  ///< at most `physical_bytes`
-    std::int64_t processes = 0;   ///< live slots
-    std::int64_t denied = 0;
-    std::int64_t launches = 0;
-};
-
-/// Sums a ledger's slots. `invalid_input` where its header is not one.
-[[nodiscard]] base::Result<LedgerUse> read_ledger(std::string_view file,
-                                                  std::int64_t physical_bytes);
-
 /// The sixteen bytes of a UUID text; a prefix as in `GPU-` or `MIG-` is passed by. A text that
 /// holds no UUID gives the first sixteen bytes of its SHA-256: a made-up device of `--devices`.
 [[nodiscard]] std::array<std::uint8_t, 16> uuid_bytes(std::string_view text);

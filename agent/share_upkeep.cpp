@@ -2,7 +2,6 @@
 
 #include "preload/abi.h"
 
-#include <chrono>
 #include <cstddef>
 #include <cstring>
 
@@ -13,11 +12,6 @@ std::string word(std::uint64_t value) {
     std::string bytes(sizeof value, '\0');
     std::memcpy(bytes.data(), &value, sizeof value);
     return bytes;
-}
-
-std::uint64_t nanoseconds(base::Clock::Steady time) {
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
 }
 
 }  // namespace
@@ -35,16 +29,30 @@ void ShareUpkeep::beat() {
     }
 }
 
-std::vector<ReapedShare> ShareUpkeep::reap() {
-    std::vector<ReapedShare> reaped;
-    for (const std::string& share : shares()) {
+void ShareUpkeep::look_at(const LookAt& look) {
+    const auto names = shares();
+    parts_.book.keep_only(names);
+    for (const std::string& share : names) {
         const auto file = LedgerFile::open(parts_.folders.path(share, DRAWBRIDGE_LEDGER_FILE));
         if (!file) continue;
         const auto copy = file->read();
         if (!copy) continue;
-        const auto slots = agent::reap(*file, *copy, parts_.processes);
-        if (!slots.empty()) reaped.push_back({share, slots.size()});
+        // What is freed behind this has been counted.
+        parts_.book.take(share, *copy);
+        look(share, *file, *copy);
     }
+}
+
+void ShareUpkeep::look() {
+    look_at([](const std::string&, const LedgerFile&, const LedgerCopy&) {});
+}
+
+std::vector<ReapedShare> ShareUpkeep::reap() {
+    std::vector<ReapedShare> reaped;
+    look_at([&](const std::string& share, const LedgerFile& file, const LedgerCopy& copy) {
+        const auto slots = agent::reap(file, copy, parts_.processes);
+        if (!slots.empty()) reaped.push_back({share, slots.size()});
+    });
     return reaped;
 }
 

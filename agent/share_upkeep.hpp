@@ -4,6 +4,7 @@
 
 #include "agent/files.hpp"
 #include "agent/ledger_file.hpp"
+#include "agent/share_book.hpp"
 #include "agent/share_folders.hpp"
 #include "base/clock.hpp"
 
@@ -17,6 +18,7 @@ namespace drawbridge::agent {
 struct UpkeepParts {
     Files& files;
     const ShareFolders& folders;
+    ShareBook& book;
     const base::Clock& clock;  ///< whose steady time is CLOCK_MONOTONIC, as the library reads it
     std::function<ProcessTable()> processes;
 };
@@ -35,10 +37,15 @@ public:
     /// Renews the heartbeat of every share. Libraries take a share whose heartbeat is older than
     /// ten seconds as contended.
     void beat();
-    /// Frees the slots of processes that are gone.
+    /// Looks at every ledger, so that the book knows what was done in between.
+    void look();
+    /// Looks, and frees the slots of processes that are gone.
     [[nodiscard]] std::vector<ReapedShare> reap();
 
 private:
+    using LookAt = std::function<void(const std::string&, const LedgerFile&, const LedgerCopy&)>;
+
+    void look_at(const LookAt& look);
     [[nodiscard]] std::vector<std::string> shares() const;
 
     UpkeepParts parts_;

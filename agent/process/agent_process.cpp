@@ -63,9 +63,10 @@ AgentProcess::AgentProcess(AgentOptions options)
                           .cdi = options_.paths.cdi,
                           .lock = plugin_folder_ + "/lock"};
     flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths, options_.step);
+    book_ = std::make_unique<ShareBook>(flow_->folders(), clock_);
     keeper_ = std::make_unique<ShareKeeper>(
         io_.get_executor(),
-        UpkeepParts{files_, flow_->folders(), clock_, [] { return read_process_table(); }});
+        UpkeepParts{files_, flow_->folders(), *book_, clock_, [] { return read_process_table(); }});
     checks_ =
         std::make_unique<NodeChecks>(NodeCheckParts{.files = files_,
                                                     .runtime_socket = options_.paths.runtime,
@@ -111,6 +112,7 @@ Result<void> AgentProcess::connect() {
         ClaimReportParts{metrics_, *flow_, *courier_, pool_.get_executor()});
     report_ = std::make_unique<NodeReport>(
         ReportParts{.flow = *flow_,
+                    .book = *book_,
                     .metrics = metrics_,
                     .checks = *checks_,
                     .pod_resources = pod_resources,

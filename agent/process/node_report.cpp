@@ -90,7 +90,7 @@ std::vector<DeviceStatus> NodeReport::devices(const StoredClaims& stored) const 
     const auto read_share = [this](const std::string& share, std::int64_t physical) {
         ShareFacts facts;
         if (const auto limits = parts_.flow.folders().limits(share)) facts.limits = *limits;
-        if (const auto use = parts_.flow.folders().use(share, physical)) facts.use = *use;
+        if (const auto found = parts_.book.look(share, physical)) facts.activity = *found;
         return facts;
     };
     return node_status(parts_.flow.view()->inventory, stored.records, owners(), read_share);

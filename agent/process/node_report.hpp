@@ -20,6 +20,7 @@ namespace drawbridge::agent {
 
 struct ReportParts {
     PrepareFlow& flow;
+    ShareBook& book;
     AgentMetrics& metrics;
     const NodeChecks& checks;
     std::string pod_resources;  ///< socket of the kubelet's PodResources

@@ -13,6 +13,7 @@ constexpr const char* footer =
     "Examples:\n"
     "  drawbridge-agent --node worker-1 --devices devices.yaml --kubeconfig agent.kubeconfig\n"
     "  drawbridge-agent status -o json\n"
+    "  drawbridge-agent top\n"
     "\n"
     "Exit status: 0 stopped as told, 1 own failure.";
 

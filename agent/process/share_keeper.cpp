@@ -17,7 +17,7 @@ constexpr unsigned reap_rounds = 2;
 
 void ShareKeeper::round() {
     upkeep_.beat();
-    if (rounds_++ % reap_rounds != 0) return;
+    if (rounds_++ % reap_rounds != 0) return upkeep_.look();
     for (const ReapedShare& reaped : upkeep_.reap()) {
         base::log_event(
             base::Level::info, "reaped",

@@ -3,6 +3,7 @@
 #include "agent/process/agent_process.hpp"
 #include "agent/process/options.hpp"
 #include "agent/process/status_command.hpp"
+#include "agent/process/top_command.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,8 @@ using namespace drawbridge;
 int run(int count, char** arguments) {
     if (count > 1 && std::string_view(arguments[1]) == "status")
         return agent::run_status(count - 1, arguments + 1);
+    if (count > 1 && std::string_view(arguments[1]) == "top")
+        return agent::run_top(count - 1, arguments + 1);
     auto options = agent::parse_options(count, arguments);
     if (const auto* now = std::get_if<agent::ExitNow>(&options)) return now->status;
     agent::AgentProcess process(std::get<agent::AgentOptions>(std::move(options)));

@@ -8,11 +8,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from material import ROOT, Agent
+from fake_cluster import FakeCluster
+from material import DRIVER, ROOT, Agent
 
 BUILD = Path(os.environ.get("DRAWBRIDGE_PRELOAD_BUILD", ROOT / "build" / "debug"))
 MIB = 1 << 20
-HEAD = f"import sys, os, ctypes; sys.path.insert(0, {str(ROOT / 'tests/preload/record')!r}); from driver import *; cu = Driver(); cu.start(); "
+HEAD = f"import sys, os, ctypes, time; sys.path.insert(0, {str(ROOT / 'tests/preload/record')!r}); from driver import *; cu = Driver(); cu.start(); "
+
+# A kernel of the stand-in runs a microsecond a block.
+KERNEL = """
+function = ctypes.c_void_p(); cu.call('cuModuleGetFunction', ctypes.byref(function), 0, 0)
+def launch(blocks=1000):
+    return cu.library.cuLaunchKernel(function, blocks, 1, 1, 1, 1, 1, 0, None, None, None)
+def work(milliseconds):
+    assert {launch() for _ in range(milliseconds)} == {0}
+    cu.must('cuCtxSynchronize')
+"""
 
 
 def card(number: int = 1) -> dict[str, Any]:
@@ -38,6 +49,23 @@ class Container:
     def run(self, script: str, preload: bool = True) -> Program:
         environment = self.environment if preload else {key: value for key, value in self.environment.items() if key != "LD_PRELOAD"}
         return Program(script, environment)
+
+
+def start_on_this_boot(agent: Agent, *arguments: str) -> None:
+    """With a card of the stand-in, and on the boot of this machine, since a real library runs on what is made."""
+    agent.devices(card())
+    agent.boot_id_file.write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
+    agent.start(*arguments)
+
+
+def container(agent: Agent, cluster: FakeCluster, name: str, policy: str = "default", **share: Any) -> Container:
+    """One that was given a share of the first card."""
+    parameters = {"apiVersion": "gpu.drawbridge.dev/v1", "kind": "ShareConfig", "corePolicy": policy}
+    config = [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}]
+    cluster.wait_until(lambda: bool(cluster.devices()))
+    claim = cluster.claim(name, [{"device": cluster.devices()[0]["name"], "memory": "8Gi", **share}], config=config)
+    assert not agent.kubelet.prepare_one(claim).error
+    return Container(agent, claim["metadata"]["uid"] + "-0")
 
 
 class Program:

@@ -6,10 +6,9 @@ import os
 import struct
 import time
 from pathlib import Path
-from typing import Any
 
 from fake_cluster import FakeCluster
-from gpu_program import MIB, Container, Program, card
+from gpu_program import MIB, Program, container, start_on_this_boot
 from material import Agent, wait_until
 
 HEARTBEAT = 160  # places in preload/abi.h
@@ -29,22 +28,8 @@ def used(share: Path, slot: int) -> int:
     return word(share / "ledger", USED + 8 * slot)
 
 
-def start(agent: Agent, *arguments: str) -> None:
-    """On the boot of this machine, since a real library runs on what is made."""
-    agent.devices(card())
-    agent.boot_id_file.write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
-    agent.start(*arguments)
-
-
-def container(agent: Agent, cluster: FakeCluster, name: str, **share: Any) -> Container:
-    cluster.wait_until(lambda: bool(cluster.devices()))
-    claim = cluster.claim(name, [{"device": cluster.devices()[0]["name"], "memory": "8Gi", **share}])
-    assert not agent.kubelet.prepare_one(claim).error
-    return Container(agent, claim["metadata"]["uid"] + "-0")
-
-
 def test_the_heartbeat_is_renewed_on_the_clock_of_the_library_and_ends_with_the_agent(agent: Agent, cluster: FakeCluster) -> None:
-    start(agent)
+    start_on_this_boot(agent)
     limits = container(agent, cluster, "one").share / "limits"
     generation = word(limits, 16)
     before = time.monotonic_ns()
@@ -59,7 +44,7 @@ def test_the_heartbeat_is_renewed_on_the_clock_of_the_library_and_ends_with_the_
 
 
 def test_what_the_dead_held_is_free_and_the_living_keep_theirs(agent: Agent, cluster: FakeCluster) -> None:
-    start(agent)
+    start_on_this_boot(agent)
     box = container(agent, cluster, "one")
     allocate = "cu.must_out('cuMemAlloc_v2', 100 * (1 << 20))"
     with box.run(allocate) as dying, box.run(allocate) as living, box.run(allocate + "; os.closerange(3, 1000)") as hidden:
@@ -78,7 +63,7 @@ def test_what_the_dead_held_is_free_and_the_living_keep_theirs(agent: Agent, clu
 
 
 def test_a_running_containers_ledger_outlives_the_agent(agent: Agent, cluster: FakeCluster) -> None:
-    start(agent)
+    start_on_this_boot(agent)
     box = container(agent, cluster, "one")
     with box.run("cu.must_out('cuMemAlloc_v2', 100 * (1 << 20))") as program:
         agent.kill()

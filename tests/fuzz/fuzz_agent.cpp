@@ -8,6 +8,7 @@
 #include "agent/prepare.hpp"
 #include "agent/publish_plan.hpp"
 #include "agent/share_pages.hpp"
+#include "agent/share_use.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "tests/fuzz/laws.hpp"
@@ -83,8 +84,12 @@ void read_pages(std::string text) {
     text.resize(262144);
     const std::string header = agent::fresh_ledger().substr(0, 16);
     text.replace(0, header.size(), header);
-    const auto use = agent::read_ledger(text, gib);
-    law(use && use->used_bytes >= 0 && use->used_bytes <= gib, "a ledger's sum is within bounds");
+    const auto copy = agent::parse_ledger(text);
+    const auto use = agent::use_of(copy.value_or(agent::LedgerCopy()), gib);
+    law(copy && use.used_bytes >= 0 && use.used_bytes <= gib, "a ledger's sum is within bounds");
+    agent::ShareHistory history;
+    history.take(*copy, 1);
+    law(history.totals().launches <= INT64_MAX, "a ledger's counters fit what tells them");
     text.resize(16384);
     static_cast<void>(agent::read_limits(text));
 }

@@ -1,0 +1,49 @@
+#pragma once
+// What is known of the ledgers of this node: read again at each look, and remembered from one to
+// the next.
+
+#include "agent/share_folders.hpp"
+#include "agent/share_use.hpp"
+#include "base/clock.hpp"
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace drawbridge::agent {
+
+/// A share's use and activity at a look.
+struct ShareActivity {
+    LedgerUse use = {};
+    LedgerCounts totals = {};
+    LedgerRates rates = {};
+};
+
+/// Any thread; calls block on files.
+class ShareBook {
+public:
+    ShareBook(const ShareFolders& folders, const base::Clock& clock)
+        : folders_(folders), clock_(clock) {}
+
+    /// Reads the share's ledger now.
+    [[nodiscard]] base::Result<ShareActivity> look(const std::string& share,
+                                                   std::int64_t physical_bytes);
+    /// Takes a ledger that was read just now.
+    void take(const std::string& share, const LedgerCopy& copy);
+    /// Forgets shares that are no more.
+    void keep_only(const std::vector<std::string>& shares);
+
+private:
+    const ShareFolders& folders_;
+    const base::Clock& clock_;
+    std::mutex mutex_;
+    std::map<std::string, ShareHistory> histories_;
+};
+
+/// A point of a clock's steady time in nanoseconds, which is CLOCK_MONOTONIC as the library reads
+/// it.
+[[nodiscard]] std::uint64_t nanoseconds(base::Clock::Steady time);
+
+}  // namespace drawbridge::agent
