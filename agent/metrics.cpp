@@ -1,5 +1,6 @@
 #include "agent/metrics.hpp"
 
+#include "agent/share_metrics.hpp"
 #include "base/version.hpp"
 
 #include <fmt/format.h>
@@ -43,36 +44,6 @@ std::int64_t sum_of(const DeviceStatus& device, Sum sum) {
         before = &share;
     }
     return all;
-}
-
-std::string share_labels(const DeviceStatus& device, const ShareStatus& share) {
-    return fmt::format(
-        "{},{},{},{},{},{}", metric_label("gpu", device.offer.device.uuid),
-        metric_label("namespace", share.claim.name_space), metric_label("pod", share.owner.pod),
-        metric_label("container", share.owner.container), metric_label("claim", share.claim.name),
-        metric_label("claim_uid", share.claim.uid));
-}
-
-void render_shares(std::string& out, const std::vector<DeviceStatus>& devices) {
-    constexpr std::string_view used = "drawbridge_agent_used_bytes";
-    append_metric_head(out, used, "gauge", "Memory that a share's processes have charged.");
-    for (const DeviceStatus& device : devices) {
-        for (const ShareStatus& share : device.shares)
-            append_series(out, used, share_labels(device, share), share.activity.use.used_bytes);
-    }
-    constexpr std::string_view limit = "drawbridge_agent_limit_bytes";
-    append_metric_head(out, limit, "gauge", "Memory that a share is held to.");
-    for (const DeviceStatus& device : devices) {
-        for (const ShareStatus& share : device.shares)
-            append_series(out, limit, share_labels(device, share), share.in_force.memory_bytes);
-    }
-    constexpr std::string_view hits = "drawbridge_agent_limit_hits_total";
-    append_metric_head(out, hits, "counter", "Allocations that a share's limit refused.");
-    for (const DeviceStatus& device : devices) {
-        for (const ShareStatus& share : device.shares)
-            append_series(out, hits, share_labels(device, share),
-                          static_cast<std::int64_t>(share.activity.totals.denied));
-    }
 }
 
 void render_devices(std::string& out, const std::vector<DeviceStatus>& devices) {
@@ -169,7 +140,7 @@ std::string AgentMetrics::render(const MetricFacts& facts) const {
     std::string out;
     render_calls(out);
     render_devices(out, facts.devices);
-    render_shares(out, facts.devices);
+    append_share_metrics(out, facts.devices);
     gauge(out, "drawbridge_agent_prepared_claims", "Claims that are prepared on this node.",
           facts.prepared_claims);
     gauge(out, "drawbridge_agent_unreadable_records", "Records of claims that cannot be read.",
@@ -192,6 +163,7 @@ std::string AgentMetrics::render(const MetricFacts& facts) const {
     constexpr std::string_view build = "drawbridge_agent_build_info";
     append_metric_head(out, build, "gauge", "The version of this build; always 1.");
     append_series(out, build, metric_label("version", base::version), 1);
+    append_hami_metrics(out, facts.hami, facts.node, facts.devices);
     return out;
 }
 

@@ -2,6 +2,7 @@
 // What the agent counts; docs/metrics.md describes each, tests/golden/agent_metrics.txt lists them.
 
 #include "agent/device_source.hpp"
+#include "agent/hami_metrics.hpp"
 #include "agent/node_status.hpp"
 #include "agent/outbox.hpp"
 #include "agent/runtime_facts.hpp"
@@ -18,6 +19,8 @@ namespace drawbridge::agent {
 
 /// What is read where a scrape is answered.
 struct MetricFacts {
+    std::string node = {};
+    HamiMetrics hami = HamiMetrics::off;  ///< names beside our own
     std::vector<DeviceStatus> devices = {};
     std::int64_t prepared_claims = 0;
     std::int64_t unreadable_records = 0;

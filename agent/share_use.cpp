@@ -108,6 +108,7 @@ LedgerRates ShareHistory::rates() const {
     };
     return {.launches = rate(&LedgerCounts::launches, 1),
             .denied = rate(&LedgerCounts::denied, 1),
+            .busy_permille = rate(&LedgerCounts::busy_ns, 1e-6),
             .throttled_permille = rate(&LedgerCounts::throttle_ns, 1e-6)};
 }
 

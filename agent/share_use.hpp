@@ -46,6 +46,7 @@ struct LedgerCounts {
 struct LedgerRates {
     std::int64_t launches = 0;
     std::int64_t denied = 0;
+    std::int64_t busy_permille = 0;       ///< of a second of the GPU, where compute is limited
     std::int64_t throttled_permille = 0;  ///< of a second, of all processes together
 };
 

@@ -63,10 +63,7 @@ AgentProcess::AgentProcess(AgentOptions options)
                           .cdi = options_.paths.cdi,
                           .lock = plugin_folder_ + "/lock"};
     flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths, options_.step);
-    book_ = std::make_unique<ShareBook>(flow_->folders(), clock_);
-    keeper_ = std::make_unique<ShareKeeper>(
-        io_.get_executor(),
-        UpkeepParts{files_, flow_->folders(), *book_, clock_, [] { return read_process_table(); }});
+    keeper_ = std::make_unique<ShareKeeper>(io_.get_executor(), files_, flow_->folders(), clock_);
     checks_ =
         std::make_unique<NodeChecks>(NodeCheckParts{.files = files_,
                                                     .runtime_socket = options_.paths.runtime,
@@ -112,9 +109,11 @@ Result<void> AgentProcess::connect() {
         ClaimReportParts{metrics_, *flow_, *courier_, pool_.get_executor()});
     report_ = std::make_unique<NodeReport>(
         ReportParts{.flow = *flow_,
-                    .book = *book_,
+                    .book = keeper_->book(),
                     .metrics = metrics_,
                     .checks = *checks_,
+                    .node = options_.node,
+                    .hami = options_.hami_metrics,
                     .pod_resources = pod_resources,
                     .orphans = [this] { return reconciler_->orphans(); },
                     .notices = [this](NoticeKind kind) { return courier_->counts(kind); }});

@@ -94,7 +94,6 @@ private:
     boost::asio::thread_pool pool_{4};
     boost::asio::thread_pool device_pool_{1};
     SelfHealth self_health_;
-    std::unique_ptr<ShareBook> book_;
     std::unique_ptr<ShareKeeper> keeper_;
     boost::asio::signal_set signals_{io_};
     boost::asio::steady_timer device_timer_{io_};

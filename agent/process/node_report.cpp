@@ -105,7 +105,9 @@ http::HttpAnswer NodeReport::status() const {
 http::HttpAnswer NodeReport::metrics() const {
     const auto stored = parts_.flow.stored();
     if (!stored) return http::failure(stored.error(), "the records of claims");
-    MetricFacts facts{.devices = devices(*stored),
+    MetricFacts facts{.node = parts_.node,
+                      .hami = parts_.hami,
+                      .devices = devices(*stored),
                       .unreadable_records = static_cast<std::int64_t>(stored->unreadable.size()),
                       .cdi_files = parts_.flow.count_cdi_files(),
                       .orphans = parts_.orphans(),

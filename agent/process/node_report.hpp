@@ -23,6 +23,8 @@ struct ReportParts {
     ShareBook& book;
     AgentMetrics& metrics;
     const NodeChecks& checks;
+    std::string node = {};
+    HamiMetrics hami = HamiMetrics::off;
     std::string pod_resources;  ///< socket of the kubelet's PodResources
     std::function<std::uint64_t()> orphans;
     std::function<NoticeCounts(NoticeKind)> notices;

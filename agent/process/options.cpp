@@ -84,6 +84,11 @@ std::variant<AgentOptions, ExitNow> parse_options(int count, char** arguments) {
                  "give containers HAMi's environment variables too");
     app.add_flag("--device-metadata", options.device_metadata,
                  "give containers the attributes of their devices as files (KEP-5304)");
+    base::add_choice<HamiMetrics>(
+        app, "--hami-metrics", options.hami_metrics,
+        {{"off", HamiMetrics::off}, {"current", HamiMetrics::current}, {"all", HamiMetrics::all}},
+        "tell HAMi's own metrics too: those of HAMi 2.10, or all, with their older names (default "
+        "off)");
     add_paths(app, options.paths);
     add_source(app, options.source);
     base::add_log_level(app, options.log_level);

@@ -1,6 +1,7 @@
 #pragma once
 // The options of `drawbridge-agent`.
 
+#include "agent/hami_metrics.hpp"
 #include "base/log.hpp"
 
 #include <functional>
@@ -39,6 +40,7 @@ struct AgentOptions {
     SourceOptions source;
     bool legacy_variables = false;
     bool device_metadata = false;
+    HamiMetrics hami_metrics = HamiMetrics::off;
     base::Level log_level = base::Level::info;
     /// For tests, which stop there; no argument sets it: called before each step of a claim.
     std::function<void(std::string_view)> step = {};

@@ -13,16 +13,22 @@ namespace drawbridge::agent {
 class ShareKeeper {
 public:
     /// `executor` is that of the timer.
-    ShareKeeper(const boost::asio::any_io_executor& executor, UpkeepParts parts)
-        : upkeep_(std::move(parts)), timer_(executor) {}
+    ShareKeeper(const boost::asio::any_io_executor& executor, Files& files,
+                const ShareFolders& folders, const base::Clock& clock)
+        : book_(folders, clock),
+          upkeep_({files, folders, book_, clock, [] { return read_process_table(); }}),
+          timer_(executor) {}
 
     void start();
     /// Once the timer's executor has ended; waits for the round that is under way.
     void stop();
+    /// What is known of the ledgers; any thread.
+    [[nodiscard]] ShareBook& book() { return book_; }
 
 private:
     void round();
 
+    ShareBook book_;
     ShareUpkeep upkeep_;
     boost::asio::steady_timer timer_;
     boost::asio::thread_pool pool_{1};

@@ -9,9 +9,11 @@ import subprocess
 from pathlib import Path
 
 from fake_cluster import FakeCluster
+from fake_pod_resources import PodResources
 from material import AGENT, GIB, ROOT, Agent, device_name, get, gpu
 
 GOLDEN = ROOT / "tests" / "golden" / "agent_metrics.txt"
+HAMI = ROOT / "tests" / "golden" / "hami_metrics.txt"
 
 
 def started(agent: Agent, *, register: bool = True) -> int:
@@ -112,10 +114,25 @@ def test_metrics_have_the_names_and_labels_of_the_golden_list(agent: Agent, clus
     port = started(agent)
     busy(agent, cluster)
     text = get(port, "/metrics")[1]
-    names = sorted({re.sub(r'="[^"]*"', "", line.rsplit(" ", 1)[0]) for line in text.splitlines() if not line.startswith("#")})
-    assert names == GOLDEN.read_text().splitlines()
+    assert names_of(text) == GOLDEN.read_text().splitlines()
     assert f'drawbridge_agent_committed_bytes{{gpu="{gpu(1)["uuid"]}"}} {8 * GIB}' in text
     assert 'drawbridge_agent_prepare_seconds_count{result="done"} 1' in text
+
+
+def names_of(text: str) -> list[str]:
+    return sorted({re.sub(r'="[^"]*"', "", line.rsplit(" ", 1)[0]) for line in text.splitlines() if not line.startswith("#")})
+
+
+def test_hamis_metrics_are_there_when_they_are_asked_for(agent: Agent, cluster: FakeCluster) -> None:
+    port_file = agent.folder / "ports"
+    agent.start("--port-file", str(port_file), "--hami-metrics", "all")
+    port = json.loads(port_file.read_text())["operator"]
+    claim = busy(agent, cluster)
+    with PodResources(agent) as pods:
+        pods.runs(claim, "main")
+        text = get(port, "/metrics")[1]
+    assert names_of("\n".join(line for line in text.splitlines() if 'zone="vGPU"' in line)) == HAMI.read_text().splitlines()
+    assert f'podname="pod-train",ctrname="main",vdeviceid="0",deviceuuid="{gpu(1)["uuid"]}"}} {3 * GIB}' in text
 
 
 def test_help_and_wrong_options_are_told(tmp_path: Path) -> None:
