@@ -363,9 +363,12 @@ def long_matrix() -> Count:
 
 
 def long_agent() -> Count:
-    """Ten thousand random lives of a node against the model; the real node of 1.35 and 1.37, and half an hour of pods."""
+    """Ten thousand lives of a node against the model, three hundred with kills; the real node of 1.35 and 1.37, and half an
+    hour of pods."""
     build("debug", "agent_test")
+    build("release", "drawbridge-agent")
     count = ctest("debug", "-R", "^agent$", DRAWBRIDGE_AGENT_LIVES="10000")
+    count += pytest("agent: lives with kills", "tests/agent", "--ignore=tests/agent/real", "-m", "long")
     return count + agent_on_cluster("1.35") + agent_on_cluster("1.37") + agent_on_cluster("1.36", "-m", "long")
 
 

@@ -84,14 +84,16 @@ class Agent:
 
     def start(self, *arguments: str, register: bool = True, devices: bool = True, **environment: str) -> Agent:
         """`devices`: those of the file, else those of NVML."""
+        before = len(self.log)
         self.process = subprocess.Popen(
             [str(AGENT), "--node", self.cluster.node, "--kubeconfig", str(self.kubeconfig),
              "--kubelet-root", str(self.root), "--cdi", str(self.cdi), *(["--devices", str(self.devices_file)] if devices else []),
              "--boot-id-file", str(self.boot_id_file), "--operator-listen", "127.0.0.1:0", *self._apart(arguments), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | environment)  # fmt: skip
         self.processes.append(self.process)
-        threading.Thread(target=self._read_log, args=(self.process,), daemon=True).start()
-        self.wait_log("started")
+        self._reader = threading.Thread(target=self._read_log, args=(self.process,), daemon=True)
+        self._reader.start()
+        self.wait_log("started", after=before)
         if register:
             self.kubelet.close()
             self.kubelet.register()
@@ -118,7 +120,7 @@ class Agent:
             return [entry for entry in self.log[after:] if entry["msg"] == message and fields.items() <= entry.items()]
 
         with self._more:
-            ended = self._more.wait_for(lambda: found() or self.log[-1:] == [{"msg": "ended"}], seconds)
+            ended = self._more.wait_for(lambda: found() or self.log[after:][-1:] == [{"msg": "ended"}], seconds)
             assert ended and found(), f"no line {message} {fields} in {self.log}"
             return found()[0]
 
@@ -126,6 +128,7 @@ class Agent:
         if self.process:
             self.process.kill()
             self.process.wait()
+            self._reader.join()
 
     def stop(self) -> int:
         assert self.process
