@@ -363,8 +363,7 @@ def long_matrix() -> Count:
 
 
 def long_agent() -> Count:
-    """Ten thousand lives of a node against the model, three hundred with kills; the real node of 1.35 and 1.37, and half an
-    hour of pods."""
+    """Ten thousand lives of a node in memory, three hundred with kills; the real node of 1.35 and 1.37; half an hour of pods."""
     build("debug", "agent_test")
     build("release", "drawbridge-agent")
     count = ctest("debug", "-R", "^agent$", DRAWBRIDGE_AGENT_LIVES="10000")
