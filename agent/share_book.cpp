@@ -23,9 +23,12 @@ base::Result<ShareActivity> ShareBook::look(const std::string& share, std::int64
     return ShareActivity{use_of(*copy, physical_bytes), history.totals(), history.rates()};
 }
 
-void ShareBook::take(const std::string& share, const LedgerCopy& copy) {
+bool ShareBook::take(const std::string& share, const LedgerCopy& copy) {
     const std::lock_guard lock(mutex_);
-    histories_[share].take(copy, nanoseconds(clock_.steady()));
+    ShareHistory& history = histories_[share];
+    const std::uint64_t now = nanoseconds(clock_.steady());
+    history.take(copy, now);
+    return history.was_active(now);
 }
 
 void ShareBook::keep_only(const std::vector<std::string>& shares) {

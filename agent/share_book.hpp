@@ -30,8 +30,8 @@ public:
     /// Reads the share's ledger now.
     [[nodiscard]] base::Result<ShareActivity> look(const std::string& share,
                                                    std::int64_t physical_bytes);
-    /// Takes a ledger that was read just now.
-    void take(const std::string& share, const LedgerCopy& copy);
+    /// Takes a ledger that was read just now; whether the share worked within the last second.
+    bool take(const std::string& share, const LedgerCopy& copy);
     /// Forgets shares that are no more.
     void keep_only(const std::vector<std::string>& shares);
 

@@ -181,7 +181,12 @@ base::Result<ReadLimits> read_limits(std::string_view file) {
     return ReadLimits{.generation = (*page)->generation,
                       .memory_bytes = static_cast<std::int64_t>((*page)->memory_bytes),
                       .core_permille = (*page)->core_permille,
-                      .boot_id = uuid_text((*page)->boot_id)};
+                      .boot_id = uuid_text((*page)->boot_id),
+                      .device_uuid = uuid_text((*page)->device_uuid)};
+}
+
+bool ReadLimits::limits_compute() const {
+    return core_permille < DRAWBRIDGE_ALL_CORES;
 }
 
 Amounts in_force(const Amounts& allocated, const ReadLimits& limits) {

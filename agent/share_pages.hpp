@@ -55,7 +55,10 @@ struct ReadLimits {
     std::uint64_t generation = 0;
     std::int64_t memory_bytes = 0;
     std::int64_t core_permille = 0;
-    std::string boot_id = {};  ///< as above
+    std::string boot_id = {};      ///< as above
+    std::string device_uuid = {};  ///< without `GPU-` or `MIG-`
+
+    [[nodiscard]] bool limits_compute() const;
 };
 
 /// Reads a `limits` file. `invalid_input`: damaged, another magic or size; `unavailable`: another

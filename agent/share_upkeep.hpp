@@ -2,6 +2,7 @@
 // What the agent does for the shares of running containers, again and again: it shows them that it
 // lives, and frees what the dead have left in their ledgers (enforcement.md 4.4, 4.8).
 
+#include "agent/contention.hpp"
 #include "agent/files.hpp"
 #include "agent/ledger_file.hpp"
 #include "agent/share_book.hpp"
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,8 @@ public:
     /// Renews the heartbeat of every share. Libraries take a share whose heartbeat is older than
     /// ten seconds as contended.
     void beat();
-    /// Looks at every ledger, so that the book knows what was done in between.
+    /// Looks at every ledger: so the book knows what was done in between, and shares whose GPU
+    /// another one works on are told so for the next three seconds.
     void look();
     /// Looks, and frees the slots of processes that are gone.
     [[nodiscard]] std::vector<ReapedShare> reap();
@@ -46,6 +49,9 @@ private:
     using LookAt = std::function<void(const std::string&, const LedgerFile&, const LedgerCopy&)>;
 
     void look_at(const LookAt& look);
+    [[nodiscard]] std::optional<Neighbour> neighbour(const std::string& share,
+                                                     const LedgerCopy& copy);
+    void write_word(const std::string& share, std::size_t offset, std::uint64_t value);
     [[nodiscard]] std::vector<std::string> shares() const;
 
     UpkeepParts parts_;
