@@ -2,6 +2,7 @@
 // Where the devices of a node are learnt from.
 
 #include "agent/device.hpp"
+#include "agent/device_processes.hpp"
 #include "agent/driver_files.hpp"
 #include "agent/enforcement.hpp"
 #include "base/result.hpp"
@@ -30,6 +31,8 @@ public:
     [[nodiscard]] virtual std::string name() const = 0;
     /// Errors that the driver reported since the start, those of applications among them.
     [[nodiscard]] virtual XidCounts xids() const { return {}; }
+    /// The processes on all devices, as far as the driver shows them to the host.
+    [[nodiscard]] virtual std::vector<DeviceProcess> processes() { return {}; }
 };
 
 /// The devices that a file lists (device_list.hpp); it is read again whenever it is asked.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace drawbridge::agent {
 
@@ -20,7 +21,29 @@ base::Result<ShareActivity> ShareBook::look(const std::string& share, std::int64
     const std::lock_guard lock(mutex_);
     ShareHistory& history = histories_[share];
     history.take(*copy, nanoseconds(clock_.steady()));
-    return ShareActivity{use_of(*copy, physical_bytes), history.totals(), history.rates()};
+    ShareActivity activity{use_of(*copy, physical_bytes), history.totals(), history.rates()};
+    if (const auto found = overheads_.find(share); found != overheads_.end()) {
+        activity.overhead_bytes = std::min(found->second, physical_bytes - activity.use.used_bytes);
+        activity.use.used_bytes += activity.overhead_bytes;
+    }
+    if (const auto found = strangers_.find(share); found != strangers_.end())
+        activity.strangers = found->second;
+    return activity;
+}
+
+void ShareBook::set_overhead(const std::string& share, std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    overheads_[share] = bytes;
+}
+
+void ShareBook::set_strangers(std::map<std::string, std::int64_t> strangers) {
+    const std::lock_guard lock(mutex_);
+    strangers_ = std::move(strangers);
+}
+
+std::map<std::string, std::int64_t> ShareBook::strangers() const {
+    const std::lock_guard lock(mutex_);
+    return strangers_;
 }
 
 bool ShareBook::take(const std::string& share, const LedgerCopy& copy) {
@@ -33,9 +56,11 @@ bool ShareBook::take(const std::string& share, const LedgerCopy& copy) {
 
 void ShareBook::keep_only(const std::vector<std::string>& shares) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(histories_, [&](const auto& entry) {
+    const auto is_gone = [&](const auto& entry) {
         return std::ranges::find(shares, entry.first) == shares.end();
-    });
+    };
+    std::erase_if(histories_, is_gone);
+    std::erase_if(overheads_, is_gone);
 }
 
 }  // namespace drawbridge::agent

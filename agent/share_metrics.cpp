@@ -56,6 +56,12 @@ constexpr std::array share_metrics = {
                 [](const ShareStatus& s) { return seconds(s.activity.totals.throttle_ns); }},
     ShareMetric{"launches_total", "counter", "Launches of a share whose compute is limited.",
                 [](const ShareStatus& s) { return fmt::to_string(s.activity.totals.launches); }},
+    ShareMetric{"overhead_bytes", "gauge",
+                "Memory of a share's contexts and modules, as the driver measures it.",
+                [](const ShareStatus& s) { return fmt::to_string(s.activity.overhead_bytes); }},
+    ShareMetric{"bypass_suspected", "gauge",
+                "Processes of a share's containers that use the GPU without the preload library.",
+                [](const ShareStatus& s) { return fmt::to_string(s.activity.strangers); }},
     ShareMetric{"processes", "gauge", "Processes that use a share.",
                 [](const ShareStatus& s) { return fmt::to_string(s.activity.use.processes); }}};
 

@@ -13,7 +13,7 @@ namespace drawbridge::agent {
 /// What processes hold now. A tenant can write what it likes: every figure is bounded by the
 /// device's memory or the number of slots.
 struct LedgerUse {
-    std::int64_t used_bytes = 0;  ///< all that is charged, assumed overhead included
+    std::int64_t used_bytes = 0;  ///< all that is charged, overhead included
     std::array<std::int64_t, DRAWBRIDGE_GAUGES> kind_bytes{};  ///< by drawbridge_gauge
     std::int64_t processes = 0;                                ///< live slots
 };

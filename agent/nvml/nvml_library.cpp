@@ -46,6 +46,19 @@ struct EventData {
     unsigned compute_instance;
 };
 
+/// nvmlProcessInfo_t since its second version
+struct ProcessInfo {
+    unsigned pid;
+    std::uint64_t used;
+    unsigned gpu_instance;
+    unsigned compute_instance;
+};
+
+constexpr unsigned first_processes = 64;
+constexpr unsigned most_processes = 1U << 16U;
+constexpr int insufficient_size = 7;
+constexpr std::uint64_t not_available = UINT64_MAX;
+
 /// nvmlDeviceArchitecture_t
 constexpr std::array<std::string_view, 11> architectures = {
     "",       "",       "Kepler", "Maxwell", "Pascal",   "Volta",
@@ -205,6 +218,27 @@ std::optional<std::pair<unsigned, unsigned>> NvmlLibrary::instance_ids(NvmlHandl
                        call("nvmlDeviceGetComputeInstanceId", mig, &compute) == NvmlCode::success;
     if (!known) return std::nullopt;
     return std::pair(gpu, compute);
+}
+
+std::vector<NvmlProcess> NvmlLibrary::processes(NvmlHandle device) const {
+    std::vector<ProcessInfo> room(first_processes);
+    auto count = static_cast<unsigned>(room.size());
+    NvmlCode code = NvmlCode::success;
+    const auto ask = [&](const char* name) {
+        count = static_cast<unsigned>(room.size());
+        return call(name, device, &count, room.data());
+    };
+    while (true) {
+        code = ask("nvmlDeviceGetComputeRunningProcesses_v3");
+        if (code == NvmlCode::not_supported) code = ask("nvmlDeviceGetComputeRunningProcesses_v2");
+        if (static_cast<int>(code) != insufficient_size || room.size() > most_processes) break;
+        room.resize(room.size() * 2);
+    }
+    std::vector<NvmlProcess> found;
+    for (unsigned i = 0; code == NvmlCode::success && i < count; ++i) {
+        if (room[i].used != not_available) found.push_back({room[i].pid, room[i].used});
+    }
+    return found;
 }
 
 bool NvmlLibrary::watch(NvmlHandle device) {

@@ -32,6 +32,12 @@ enum class NvmlCode : int {
 
 using NvmlHandle = void*;
 
+/// A process on a device.
+struct NvmlProcess {
+    std::uint32_t pid = 0;  ///< as the caller's pid namespace sees it
+    std::uint64_t bytes = 0;
+};
+
 /// A critical error that the driver reported.
 struct NvmlEvent {
     NvmlHandle device = nullptr;
@@ -67,6 +73,9 @@ public:
     [[nodiscard]] NvmlCode total_memory(NvmlHandle device, std::uint64_t& bytes) const;
     [[nodiscard]] bool has_pending_remap(NvmlHandle device) const;
     [[nodiscard]] std::optional<std::pair<unsigned, unsigned>> instance_ids(NvmlHandle mig) const;
+
+    /// Processes that compute on a device, as far as their memory is told; none where it is not.
+    [[nodiscard]] std::vector<NvmlProcess> processes(NvmlHandle device) const;
 
     /// From now on errors of the device are reported; false where it reports none.
     [[nodiscard]] bool watch(NvmlHandle device);

@@ -60,6 +60,23 @@ public:
 
     XidCounts xids() const override { return tracker_.xids(); }
 
+    std::vector<DeviceProcess> processes() override {
+        std::vector<DeviceProcess> found;
+        for (const auto& [index, card] : known_) {
+            NvmlHandle handle = nullptr;
+            if (!nvml_ || nvml_->device(index, handle) != NvmlCode::success) continue;
+            std::vector<NvmlHandle> handles = nvml_->mig_devices(handle);
+            if (handles.empty()) handles.push_back(handle);
+            for (const NvmlHandle device : handles) {
+                std::string uuid;
+                if (nvml_->uuid(device, uuid) != NvmlCode::success) continue;
+                for (const NvmlProcess& process : nvml_->processes(device))
+                    found.push_back({uuid, process.pid, process.bytes});
+            }
+        }
+        return found;
+    }
+
 private:
     /// A card and what was offered of it: itself, or its MIG instances.
     struct Known {

@@ -270,6 +270,7 @@ void AgentProcess::look_at_devices() {
     auto inventory = devices_->look();
     report_->set_devices(inventory.has_value(), devices_->trouble());
     report_->set_xids(source_->xids());
+    keeper_->measure(*source_);
     if (!devices_->trouble().empty())
         base::log_event(Level::warn, "devices", {{"reason", devices_->trouble()}});
     take(inventory.value_or(Inventory()));

@@ -70,6 +70,10 @@ std::vector<std::string> NodeReport::remarks() const {
     std::vector<std::string> remarks = parts_.checks.remarks();
     if (publish_.published && !publish_.trouble.empty()) remarks.push_back(publish_.trouble);
     if (devices_known_ && !device_trouble_.empty()) remarks.push_back(device_trouble_);
+    for (const auto& [share, count] : parts_.book.strangers()) {
+        remarks.push_back(fmt::format("share {}: {} process{} on the GPU without the library",
+                                      share, count, count == 1 ? "" : "es"));
+    }
     if (publish_.published && publish_.devices == 0) remarks.emplace_back("no device is offered");
     return remarks;
 }

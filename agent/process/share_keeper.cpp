@@ -25,6 +25,15 @@ void ShareKeeper::round() {
     }
 }
 
+void ShareKeeper::measure(DeviceSource& source) {
+    auto strangers = measure_.measure([&] { return source.processes(); });
+    for (const auto& [share, count] : strangers) {
+        if (!told_.contains(share))
+            base::log_event(base::Level::warn, "bypass", {{"share", share}, {"processes", count}});
+    }
+    told_ = std::move(strangers);
+}
+
 void ShareKeeper::start() {
     boost::asio::post(pool_, [this] {
         round();

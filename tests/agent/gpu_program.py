@@ -46,9 +46,12 @@ class Container:
             "LD_PRELOAD": str(self.library), "LD_LIBRARY_PATH": str(BUILD / "standin"), "PYTHONDONTWRITEBYTECODE": "1",
             "DRAWBRIDGE_STANDIN_STATE": str(agent.folder / "world")}  # fmt: skip
 
-    def run(self, script: str, preload: bool = True) -> Program:
+    def run(self, script: str, preload: bool = True, mounted: bool = False) -> Program:
+        """`mounted`: with the share mounted where a container has it, in a mount namespace of the program's own."""
         environment = self.environment if preload else {key: value for key, value in self.environment.items() if key != "LD_PRELOAD"}
-        return Program(script, environment)
+        inside = f"/run/drawbridge/shares/{self.share.name}"
+        mount = f'mount -t tmpfs none /run && mkdir -p {inside} && mount --bind {self.share} {inside} && exec "$@"'
+        return Program(script, environment, ["unshare", "-m", "sh", "-c", mount, "sh"] if mounted else [])
 
 
 def start_on_this_boot(agent: Agent, *arguments: str) -> None:
@@ -71,9 +74,9 @@ def container(agent: Agent, cluster: FakeCluster, name: str, policy: str = "defa
 class Program:
     """A process that has set up the driver and runs a line at a time; `say` inside answers a line."""
 
-    def __init__(self, script: str, environment: dict[str, str]) -> None:
+    def __init__(self, script: str, environment: dict[str, str], before: list[str]) -> None:
         code = HEAD + "say = lambda value: print(value, flush=True)\n" + script + "\nsay('ready')\nfor line in sys.stdin: exec(line); say('done')"
-        self.process = subprocess.Popen([sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*before, sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.line() == "ready"
 
     def line(self) -> str:

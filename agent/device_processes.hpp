@@ -1,0 +1,54 @@
+#pragma once
+// What the driver says of the processes on its GPUs, beside what the ledgers say (enforcement.md
+// 4.6, 4.10).
+
+#include "agent/ledger_copy.hpp"
+#include "agent/process_table.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace drawbridge::agent {
+
+/// Memory of a GPU that a process holds, as the driver tells the host.
+struct DeviceProcess {
+    std::string device_uuid = {};
+    std::uint32_t pid = 0;
+    std::uint64_t bytes = 0;
+
+    [[nodiscard]] bool operator==(const DeviceProcess&) const = default;
+};
+
+/// What was last written for a slot, in MiB, and for whom; the owner is not known after a start.
+struct Overhead {
+    std::uint32_t mib = 0;
+    std::optional<SlotOwner> owner = std::nullopt;
+};
+
+/// A share's ledger before and after the driver was asked, and the answer for its GPU.
+struct OverheadView {
+    const LedgerCopy& before;
+    const LedgerCopy& after;
+    std::span<const DeviceProcess> processes;
+    const ProcessTable& table;
+};
+
+/// What slot `slot` is to be charged beside its used word: what the driver counts for its process
+/// and the ledger does not, in whole MiB. Stays what it was where that is not known: the driver
+/// does not show the process, it allocated meanwhile, or it has managed memory, of which the driver
+/// counts what lies on the GPU.
+[[nodiscard]] Overhead overhead_of(const OverheadView& view, std::size_t slot,
+                                   const Overhead& written);
+
+/// Names of the shares that a `/proc/<pid>/mountinfo` shows mounted: those of the process's
+/// container.
+[[nodiscard]] std::vector<std::string> shares_in_mounts(std::string_view mountinfo);
+
+/// Whether a process of the table owns a live slot of a ledger.
+[[nodiscard]] bool owns_slot(const LedgerCopy& copy, const Process& process);
+
+}  // namespace drawbridge::agent
