@@ -107,7 +107,7 @@ Result<std::string> read_opened(const Descriptor& file, const std::string& path,
 Result<void> write_file_atomically(const std::string& path, std::string_view text, mode_t mode,
                                    Sync sync) {
     const std::string folder = folder_of(path);
-    std::string name = folder + "/.drawbridge-XXXXXX";
+    std::string name = fmt::format("{}/{}XXXXXX", folder, temporary_prefix);
     const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
     if (file.get() < 0) return system_failure("create a file in", folder);
     TemporaryName temporary(std::move(name));

@@ -14,6 +14,9 @@ namespace drawbridge::base {
 /// that a power cut leaves the old file or the new one. none: for files that a power cut may take.
 enum class Sync { to_disk, content, none };
 
+/// How the name of a file begins that is not whole yet. A process that is killed leaves it.
+inline constexpr std::string_view temporary_prefix = ".drawbridge-";
+
 /// Replaces the file at `path`: a new file in the same folder, synced, renamed, the folder synced.
 /// `mode` are its permissions, whatever the umask. On failure the old file stays and no other is
 /// left behind. Blocks.

@@ -178,6 +178,7 @@ Result<void> AgentProcess::start() {
     if (auto opened = open_operator_port(); !opened) return opened;
     auto alone = take_instance();
     if (!alone) return tl::unexpected(alone.error());
+    if (*alone) remove_temporaries(options_.paths.kubelet_root, flow_->paths());
     check_node();
     look_at_devices();
     reconcile_files();

@@ -2,6 +2,7 @@
 
 #include "agent/device.hpp"
 #include "agent/process/instance_lock.hpp"
+#include "base/atomic_file.hpp"
 #include "base/hash.hpp"
 
 #include <fmt/format.h>
@@ -81,6 +82,18 @@ std::vector<std::string> remove_dead_sockets(const std::string& kubelet_root) {
         return !is_deserted(path) || ::unlink(path.c_str()) != 0;
     });
     return sockets;
+}
+
+void remove_temporaries(const std::string& kubelet_root, const FlowPaths& paths) {
+    if (running_instances(instances_folder(kubelet_root)).size() > 1) return;
+    const std::string folders[] = {plugin_folder(kubelet_root), paths.claims, paths.cdi};
+    for (const std::string& folder : folders) {
+        std::error_code failure;
+        for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
+            if (entry.path().filename().string().starts_with(base::temporary_prefix))
+                ::unlink(entry.path().c_str());
+        }
+    }
 }
 
 std::string plugin_folder(const std::string& kubelet_root) {

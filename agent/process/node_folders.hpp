@@ -28,6 +28,10 @@ struct SocketPaths {
 /// and where nobody listens.
 std::vector<std::string> remove_dead_sockets(const std::string& kubelet_root);
 
+/// Removes what killed agents left half written; nothing while another agent runs, which may be
+/// writing it. Before this one writes.
+void remove_temporaries(const std::string& kubelet_root, const FlowPaths& paths);
+
 /// The folder of everything that outlives an instance.
 [[nodiscard]] std::string plugin_folder(const std::string& kubelet_root);
 

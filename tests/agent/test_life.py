@@ -205,6 +205,20 @@ def test_orphaned_files_are_swept_at_the_next_start_and_a_claims_own_are_not(age
     assert set(agent.cdi_files()) == {cdi_name(claim), "nvidia.json"}
 
 
+def test_files_that_a_killed_agent_left_half_written_go_unless_another_agent_runs(agent: Agent) -> None:
+    agent.start("--instance", "first")
+    halves = [folder / ".drawbridge-x1y2z3" for folder in (agent.cdi, agent.plugin, agent.plugin / "claims")]
+    for half in halves:
+        half.write_text("half")
+    agent.start("--instance", "second")
+    assert all(half.exists() for half in halves)  # the first may be writing them
+    for process in agent.processes:
+        process.kill()
+        process.wait()
+    agent.start("--instance", "third")
+    assert not any(half.exists() for half in halves)
+
+
 def test_two_instances_on_one_node_keep_one_account(agent: Agent, cluster: FakeCluster) -> None:
     agent.start("--instance", "first")
     first = cluster.claim("first", [{"device": device_name(1), "memory": "60Gi"}])
