@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -73,9 +72,9 @@ void ShareMeasure::write_overheads(const Shares& shares,
             written_[share] =
                 found_in(parts_.files.read(limits, DRAWBRIDGE_LIMITS_SIZE).value_or(""));
         }
-        std::vector<DeviceProcess> here;
-        std::ranges::copy_if(processes, std::back_inserter(here), [&](const DeviceProcess& one) {
-            return one.device_uuid.ends_with(measured.device);
+        std::vector<DeviceProcess> here = processes;
+        std::erase_if(here, [&device = measured.device](const DeviceProcess& one) {
+            return !one.device_uuid.ends_with(device);
         });
         const OverheadView view{measured.before, measured.after, here, table};
         std::int64_t sum = 0;

@@ -99,7 +99,8 @@ void ShareHistory::take(const LedgerCopy& copy, std::uint64_t now_ns) {
 
 LedgerRates ShareHistory::rates() const {
     if (points_.size() < 2) return {};
-    const auto [from, to] = std::pair(points_.front(), points_.back());
+    const Point& from = points_.front();
+    const Point& to = points_.back();
     const double seconds =
         static_cast<double>(to.time_ns - from.time_ns) / static_cast<double>(second_ns);
     const auto rate = [&](Count count, double factor) {

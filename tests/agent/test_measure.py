@@ -60,9 +60,12 @@ def test_a_process_that_goes_past_the_library_is_found(agent: Agent, cluster: Fa
     port = started(agent)
     box = container(agent, cluster, "one")
     allocate = "cu.must_out('cuMemAlloc_v2', 100 << 20)"
-    with box.run(allocate), box.run(allocate, preload=False), box.run(allocate, preload=False, mounted=True) as past:
-        found = agent.wait_log("bypass", share=box.share.name)
-        assert found["processes"] == 1  # the one outside is no container of ours
+    with (
+        box.run(allocate, mounted=True),  # has a slot
+        box.run(allocate, preload=False),  # is in no container with a share
+        box.run(allocate, preload=False, mounted=True) as past,
+    ):
+        assert agent.wait_log("bypass", share=box.share.name)["processes"] == 1
         assert metric(port, "bypass_suspected") == 1
         assert f"{box.share.name}: 1 process" in get(port, "/readyz")[1]
         past.kill()
