@@ -1,4 +1,4 @@
-"""Random lives of a real agent that is killed at any moment, judged from outside (judge.py)."""
+"""Random lives of a real agent that is killed at any moment, judged from outside (node_judge.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import judge
+import node_judge
 import pytest
 from fake_cluster import Fault, FakeCluster
 from material import Agent, device_name, wait_until
@@ -130,11 +130,11 @@ class Life:
 
     def judge(self) -> list[str]:
         boot = uuid.UUID(f"00000000-0000-4000-8000-{self.boots:012x}").bytes
-        faults = judge.sums(self.agent)
+        faults = node_judge.sums(self.agent)
         for uid in self.prepared:
-            faults += judge.of_claim(self.agent, self.claims[uid], boot)
+            faults += node_judge.of_claim(self.agent, self.claims[uid], boot)
         for uid in self.ended:
-            faults += judge.left_of(self.agent, uid)
+            faults += node_judge.left_of(self.agent, uid)
         return faults
 
     def end(self) -> None:
