@@ -32,15 +32,12 @@ std::string bytes_of(std::uint32_t value) {
     return bytes;
 }
 
-/// What limits hold for each slot, by an agent that ran before.
-std::vector<Overhead> found_in(std::string_view page) {
-    std::vector<Overhead> found(DRAWBRIDGE_SLOTS);
-    if (page.size() != DRAWBRIDGE_LIMITS_SIZE) return found;
-    for (std::size_t slot = 0; slot < found.size(); ++slot) {
-        std::memcpy(
-            &found[slot].mib,
-            page.data() + offsetof(drawbridge_limits, overhead_mib) + slot * sizeof(std::uint32_t),
-            sizeof(std::uint32_t));
+/// The overheads in a page of limits, in MiB.
+std::vector<std::uint32_t> found_in(std::string_view page) {
+    std::vector<std::uint32_t> found(DRAWBRIDGE_SLOTS);
+    if (page.size() == DRAWBRIDGE_LIMITS_SIZE) {
+        std::memcpy(found.data(), page.data() + offsetof(drawbridge_limits, overhead_mib),
+                    sizeof(std::uint32_t) * found.size());
     }
     return found;
 }
@@ -68,10 +65,11 @@ void ShareMeasure::write_overheads(const Shares& shares,
     std::erase_if(written_, [&](const auto& entry) { return !shares.contains(entry.first); });
     for (const auto& [share, measured] : shares) {
         const std::string limits = parts_.folders.path(share, DRAWBRIDGE_LIMITS_FILE);
-        if (!written_.contains(share)) {
-            written_[share] =
-                found_in(parts_.files.read(limits, DRAWBRIDGE_LIMITS_SIZE).value_or(""));
-        }
+        // What lies there counts, whoever wrote it: another agent, or who made the file anew.
+        const std::vector<std::uint32_t> lying =
+            found_in(parts_.files.read(limits, DRAWBRIDGE_LIMITS_SIZE).value_or(""));
+        std::vector<Overhead>& known = written_[share];
+        known.resize(DRAWBRIDGE_SLOTS);
         std::vector<DeviceProcess> here = processes;
         std::erase_if(here, [&device = measured.device](const DeviceProcess& one) {
             return !one.device_uuid.ends_with(device);
@@ -79,7 +77,8 @@ void ShareMeasure::write_overheads(const Shares& shares,
         const OverheadView view{measured.before, measured.after, here, table};
         std::int64_t sum = 0;
         for (std::size_t slot = 0; slot < measured.after.size(); ++slot) {
-            Overhead& written = written_[share][slot];
+            Overhead& written = known[slot];
+            written.mib = lying[slot];
             const Overhead now = overhead_of(view, slot, written);
             sum += now.mib * mib;
             const std::size_t offset =
