@@ -204,7 +204,7 @@ void append_hami_metrics(std::string& out, HamiMetrics which, std::string_view n
             subject.labels["pod"] = owner.pod;
             subject.labels["container"] = owner.container;
             // HAMi 2.10 says 0 for every container of a pod, too.
-            subject.labels["container_index"] = "0";
+            subject.labels.emplace("container_index", "0");
             int& place = places[{share.claim.name_space, owner.pod, owner.container}];
             subject.labels["vdevice_index"] = fmt::to_string(place++);
             containers.push_back(std::move(subject));
