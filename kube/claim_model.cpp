@@ -8,8 +8,6 @@ namespace drawbridge::kube {
 
 namespace {
 
-using base::JsonKind;
-using base::JsonView;
 using base::JsonWriter;
 
 // ---------------------------------------------------------------------------------- writing

@@ -6,8 +6,8 @@ namespace drawbridge::server {
 
 using boost::system::error_code;
 
-ConnectionDeadlines::ConnectionDeadlines(boost::asio::any_io_executor executor)
-    : timer_(std::move(executor)) {}
+ConnectionDeadlines::ConnectionDeadlines(const boost::asio::any_io_executor& executor)
+    : timer_(executor) {}
 
 ConnectionDeadlines::Entry::Entry(ConnectionDeadlines& owner, boost::asio::ip::tcp::socket& socket)
     : owner_(owner), socket_(socket), place_(owner.entries_.insert(owner.entries_.end(), this)) {

@@ -27,7 +27,7 @@ public:
     using Time = std::chrono::steady_clock::time_point;
     static constexpr std::chrono::milliseconds granularity{50};
 
-    explicit ConnectionDeadlines(boost::asio::any_io_executor executor);
+    explicit ConnectionDeadlines(const boost::asio::any_io_executor& executor);
 
     /// One connection's place in the list, while it lives.
     class Entry {

@@ -248,8 +248,8 @@ void KubernetesBackend::Parts::note(std::string_view what, std::string& trouble,
 }
 
 Result<std::unique_ptr<KubernetesBackend>> KubernetesBackend::create(
-    asio::any_io_executor executor, const BackendOptions& options, const translate::Target& target,
-    ClusterHolder& cluster, BackendHooks hooks) {
+    const asio::any_io_executor& executor, const BackendOptions& options,
+    const translate::Target& target, ClusterHolder& cluster, BackendHooks hooks) {
     const asio::any_io_executor strand = asio::make_strand(executor);
     auto sources = client::ConnectionSources::from_environment();
     sources.kubeconfig = options.kubeconfig;

@@ -56,7 +56,7 @@ public:
     /// Reads the credentials; a fault in them is returned with file and field. Nothing is sent
     /// before `start`.
     [[nodiscard]] static base::Result<std::unique_ptr<KubernetesBackend>> create(
-        boost::asio::any_io_executor executor, const BackendOptions& options,
+        const boost::asio::any_io_executor& executor, const BackendOptions& options,
         const translate::Target& target, ClusterHolder& cluster, BackendHooks hooks);
 
     KubernetesBackend(const KubernetesBackend&) = delete;

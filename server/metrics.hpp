@@ -46,7 +46,7 @@ struct Reloads {
 class Metrics {
 public:
     static constexpr std::size_t code_count = 0
-#define DRAWBRIDGE_CODE(...) +1
+#define DRAWBRIDGE_CODE(...) +1  // NOLINT(bugprone-macro-parentheses): a sum of all
 #include "translate/codes.inc"
 #undef DRAWBRIDGE_CODE
         ;

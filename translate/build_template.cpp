@@ -247,15 +247,16 @@ std::string template_name(const kube::ClaimSpec& spec) {
     return std::string(template_prefix) + base::base32_lower(digest, template_hash_characters);
 }
 
-bool names_its_content(std::string_view name, kube::ClaimSpec content) {
+bool names_its_content(std::string_view name, const kube::ClaimSpec& content) {
     if (!content.config.empty()) return true;
-    for (auto& request : content.requests) {
+    kube::ClaimSpec own = content;
+    for (auto& request : own.requests) {
         for (auto& alternative : request.alternatives) {
             for (auto& [capacity, value] : alternative.capacity)
                 value = own_form(value);
         }
     }
-    return template_name(content) == name;
+    return template_name(own) == name;
 }
 
 bool is_own_template(std::string_view name) {

@@ -54,7 +54,7 @@ inline constexpr std::size_t template_hash_characters = 20;
 
 /// Whether the name of a template of ours is that of its content, in whatever form a server or a
 /// person has written its quantities. One with parameters counts as such: their order is not kept.
-[[nodiscard]] bool names_its_content(std::string_view name, kube::ClaimSpec content);
+[[nodiscard]] bool names_its_content(std::string_view name, const kube::ClaimSpec& content);
 
 /// Whether a name has the form of a template of ours.
 [[nodiscard]] bool is_own_template(std::string_view name);

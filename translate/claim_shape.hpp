@@ -47,7 +47,7 @@ struct Growth {
     std::int64_t memory = 0;
     std::int64_t cores = 0;
     std::int64_t least_card = 0;
-    auto operator<=>(const Growth&) const = default;
+    auto operator<=>(const Growth&) const = default;  // NOLINT(modernize-use-nullptr)
     [[nodiscard]] bool is_none() const { return memory <= 0 && cores <= 0; }
 };
 

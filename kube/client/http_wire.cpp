@@ -148,7 +148,7 @@ struct HttpWire::State {
     }
 };
 
-HttpWire::HttpWire(asio::any_io_executor executor, const Endpoint& endpoint,
+HttpWire::HttpWire(const asio::any_io_executor& executor, const Endpoint& endpoint,
                    std::shared_ptr<asio::ssl::context> tls)
     : state_(tls ? std::make_unique<State>(executor, endpoint, std::move(tls))
                  : std::make_unique<State>(executor, endpoint)) {}

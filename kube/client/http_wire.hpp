@@ -29,7 +29,7 @@ public:
     using Deadline = std::chrono::steady_clock::time_point;
 
     /// `tls` none: plain. `endpoint` must outlive the wire.
-    HttpWire(boost::asio::any_io_executor executor, const Endpoint& endpoint,
+    HttpWire(const boost::asio::any_io_executor& executor, const Endpoint& endpoint,
              std::shared_ptr<boost::asio::ssl::context> tls);
     HttpWire(const HttpWire&) = delete;
     HttpWire& operator=(const HttpWire&) = delete;

@@ -71,6 +71,7 @@ std::vector<std::string> environment_of(const Program& program) {
     for (const auto& [name, value] : program.environment)
         merged[name] = value;
     std::vector<std::string> out;
+    out.reserve(merged.size());
     for (const auto& [name, value] : merged)
         out.push_back(fmt::format("{}={}", name, value));
     return out;
