@@ -27,7 +27,7 @@ struct SessionParts {
     MutateEndpoint& endpoint;
     Metrics& metrics;
     ConnectionTimes times;
-    RequestLimits limits;
+    RequestLimits limits = {};
     /// Bytes of large bodies in memory.
     std::atomic<std::int64_t> large_bytes{0};
     /// Told to stop: answers say `Connection: close` from now on.

@@ -142,7 +142,7 @@ base::Result<void> ServerProcess::open_ports() {
         });
     auto done = admin_->start(endpoint_of(options_.operator_listen));
     if (!done) return done;
-    session_parts_ = std::make_unique<SessionParts>(*endpoint_, metrics_, options_.times);
+    session_parts_.reset(new SessionParts{*endpoint_, metrics_, options_.times});
     listener_ = std::make_unique<Listener>(
         *session_parts_, identity_,
         Listener::Limits{options_.capacity.threads, options_.capacity.max_connections});
