@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +30,11 @@ NAMED = re.compile(r"drawbridge(?:-cluster(?=/))?[-/]([a-z0-9][-a-z0-9]*)")
 
 
 class Others:
-    """The clusters that stand beside the ones that are looked at: what is theirs is passed over.
+    """The clusters that stand beside the ones that are looked at, and neighbours: what is theirs is passed over.
 
-    They come and go while one looks, so that a name is enough; their processes are those that come from a first one.
+    Clusters come and go while one looks, so that a name is enough; their processes are those that come from a first one.
+    A neighbour is a living program that has nothing to do with this test run and gave its children namespaces of their
+    own: a build in a chroot, a container. What a cluster leaves has lost its parent and hangs below init.
     """
 
     def __init__(self, mine: frozenset[str]) -> None:
@@ -40,19 +43,26 @@ class Others:
         started = {pid: match[1] for pid, process in self.processes.items()
                    if (match := re.search(r"/bed/init\.py (\S+)", process.command))}  # fmt: skip
         self._roots = {pid for pid, name in started.items() if name not in mine}
+        self._ours = self.processes[os.getpid()].namespaces()
 
     def owns_process(self, pid: int) -> bool:
-        """Whether it comes from a process of theirs."""
+        """Whether it comes from a process of theirs, or of a neighbour."""
+        line = list(self._line(pid))
+        if not self._roots.isdisjoint(line):
+            return True
+        inside = [each for each in line if self.processes[each].namespaces() <= self._ours]
+        return pid not in inside and inside != [] and inside[0] != 1 and os.getppid() not in inside
+
+    def _line(self, pid: int) -> Iterator[int]:
+        """The process, its parent, and so on."""
         while pid in self.processes:
-            if pid in self._roots:
-                return True
+            yield pid
             pid = self.processes[pid].parent
-        return False
 
     def namespaces(self) -> set[str]:
         """Theirs; a command of a person or test may be in one without being of the cluster."""
         roots = [self.processes[pid] for pid in self._roots]
-        return {space for root in roots for space in (root.pid_namespace, root.mounts, root.network)}
+        return {space for root in roots for space in root.namespaces()}
 
     def is_of_mine(self, process: Process) -> bool:
         """Whether a process works on one of the clusters that are looked at, wherever it lives."""
@@ -73,6 +83,9 @@ class Process:
     pid_namespace: str
     mounts: str
     network: str
+
+    def namespaces(self) -> set[str]:
+        return {self.pid_namespace, self.mounts, self.network}
 
 
 def read_processes() -> dict[int, Process]:

@@ -197,6 +197,36 @@ def test_the_comparison_finds_what_runs(before: dict[str, set[str]], what: str) 
     same(before)
 
 
+@contextlib.contextmanager
+def orphan(script: str) -> Iterator[int]:
+    """A shell below init that runs this and says so; its process group is killed at the end of this block."""
+    shell = ["sh", "-c", 'setsid sh -c "echo \\$\\$; $1" & ', "sh", script]
+    with subprocess.Popen(shell, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as parent:
+        group = int(parent.stdout.readline())
+        try:
+            yield group
+        finally:
+            os.killpg(group, signal.SIGKILL)
+
+
+def test_the_comparison_finds_what_has_lost_its_parent(before: dict[str, set[str]]) -> None:
+    with orphan("exec unshare --mount --net sleep 600"):
+        wait_for(lambda: {"processes", "network namespaces"} <= set(snapshot.difference(before, take())), "the process")
+    same(before)
+
+
+def test_the_comparison_passes_over_a_neighbours_container(before: dict[str, set[str]]) -> None:
+    with orphan("unshare --mount --net sleep 600; true") as shell:
+        wait_for(lambda: foreign_children(shell), "the container")
+        assert snapshot.difference(before, take()) == {}
+
+
+def foreign_children(shell: int) -> bool:
+    """Whether a child of this shell lives in a mount namespace of its own."""
+    return any(found.parent == shell and found.mounts != os.readlink("/proc/self/ns/mnt")
+               for found in snapshot.read_processes().values())  # fmt: skip
+
+
 def test_the_comparison_finds_a_socket(before: dict[str, set[str]]) -> None:
     with socket.socket(socket.AF_UNIX) as planted:
         planted.bind(Place(PLANTED).socket)
