@@ -38,26 +38,37 @@ bool is_manifest(const fs::path& path) {
     return extension == ".yaml" || extension == ".yml" || extension == ".json";
 }
 
-/// Everything with the name of a manifest but folders: a link to nowhere is a manifest that is
-/// missing.
-template <class Iterator>
-std::vector<std::string> manifests_below(const fs::path& folder, std::error_code& error) {
-    std::vector<std::string> found;
-    for (Iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-        std::error_code unknown;
-        if (is_manifest(entry->path()) && !entry->is_directory(unknown)) {
-            found.push_back(entry->path().string());
+/// Adds everything with the name of a manifest but folders: a link to nowhere is a manifest that is
+/// missing. Links to folders are not followed. An error names the folder that cannot be read.
+base::Result<void> add_manifests(const fs::path& top, bool recursive,
+                                 std::vector<std::string>& found) {
+    std::vector<fs::path> folders = {top};
+    while (!folders.empty()) {
+        const fs::path folder = std::move(folders.back());
+        folders.pop_back();
+        std::error_code error;
+        for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+             entry.increment(error)) {
+            std::error_code unknown;
+            if (!entry->is_directory(unknown)) {
+                if (is_manifest(entry->path())) found.push_back(entry->path().string());
+            } else if (recursive && !entry->is_symlink(unknown)) {
+                folders.push_back(entry->path());
+            }
+        }
+        if (error) {
+            return base::fail(base::ErrorKind::not_found, error.message(), folder.string());
         }
     }
-    std::ranges::sort(found);
-    return found;
+    return {};
 }
 
 base::Result<std::vector<std::string>> list_folder(const std::string& folder, bool recursive) {
-    std::error_code error;
-    auto found = recursive ? manifests_below<fs::recursive_directory_iterator>(folder, error)
-                           : manifests_below<fs::directory_iterator>(folder, error);
-    if (error) return base::fail(base::ErrorKind::not_found, error.message(), folder);
+    std::vector<std::string> found;
+    if (auto listed = add_manifests(folder, recursive, found); !listed) {
+        return tl::unexpected(listed.error());
+    }
+    std::ranges::sort(found);
     if (found.empty()) {
         return base::fail(base::ErrorKind::not_found,
                           recursive ? "no .yaml, .yml or .json file is below the folder"

@@ -68,8 +68,14 @@ class Answer:
         return [document for document in yaml.safe_load_all(self.text) if document is not None]
 
 
-def call(*arguments: str | Path, text: str | bytes = "", folder: Path = ROOT, **environment: str) -> Answer:
-    command = [program(), *map(str, arguments)]
+# For the superuser: what takes its privilege from a command to read what it may not.
+AS_NO_ROOT = () if os.geteuid() else ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+
+
+def call(
+    *arguments: str | Path, text: str | bytes = "", folder: Path = ROOT, before: tuple[str, ...] = (), **environment: str
+) -> Answer:
+    command = [*before, program(), *map(str, arguments)]
     data = text.encode() if isinstance(text, str) else text
     return Answer(subprocess.run(command, input=data, cwd=folder, capture_output=True, timeout=60, check=False,
                                  env=os.environ | environment))  # fmt: skip
@@ -604,11 +610,17 @@ def test_own_failures_of_check_and_webhook_have_status_1_and_name_the_file(tmp_p
 def test_input_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
     own_failure(call("translate", "-f", tmp_path / "none.yaml", "--notices", "json"), "none.yaml")
     own_failure(call("translate", "-f", tmp_path, "--notices", "json"), str(tmp_path))
-    if os.geteuid() != 0:
-        closed = tmp_path / "closed.yaml"
-        closed.write_text(POD)
-        closed.chmod(stat.S_IWUSR)
-        own_failure(call("translate", "-f", closed, "--notices", "json"), "closed.yaml")
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["file", "folder below another"])
+def test_input_that_may_not_be_read_is_named(tmp_path: Path, folder: bool) -> None:
+    (tmp_path / "open.yaml").write_text(POD)
+    closed = tmp_path / ("closed" if folder else "closed.yaml")
+    closed.mkdir() if folder else closed.write_text(POD)
+    closed.chmod(0)
+    answer = call("translate", "-R", "-f", tmp_path, "--notices", "json", before=AS_NO_ROOT)
+    closed.chmod(stat.S_IRWXU)
+    own_failure(answer, f"{closed}\"")
 
 
 def test_aliases_that_multiply_are_refused_soon() -> None:
