@@ -65,7 +65,8 @@ void CertKeeper::look(certs::Time now) {
     }
     if (!options_.client_ca.empty()) {
         changed = look_at_authorities() || changed;
-        if (client_ca_.empty()) return;  // without them every client would be let in
+        lacks_authorities_ = client_ca_.empty();
+        if (lacks_authorities_) return;  // without them every client would be let in
     }
     if (changed && pair_) use_pair();
 }

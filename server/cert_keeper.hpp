@@ -7,6 +7,7 @@
 #include "server/options.hpp"
 #include "server/tls_identity.hpp"
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -24,6 +25,9 @@ public:
     [[nodiscard]] base::Result<void> start(certs::Time now);
     /// Takes a changed pair or changed client authorities into use; renews what is self-signed.
     void poll(certs::Time now);
+    /// Whether clients must show a certificate and no authority of theirs was read yet, so that
+    /// nobody is let in. From any thread.
+    [[nodiscard]] bool lacks_client_authorities() const { return lacks_authorities_; }
 
 private:
     [[nodiscard]] base::Result<void> renew_self_signed(certs::Time now);
@@ -39,6 +43,7 @@ private:
     std::optional<certs::NewPair> pair_;  ///< the last complete one
     std::string client_ca_;               ///< text in use
     std::string bad_client_ca_;           ///< reason last reported
+    std::atomic<bool> lacks_authorities_{false};
     certs::Time next_renewal_{};
 };
 

@@ -175,6 +175,9 @@ awaitable<std::optional<HttpAnswer>> Session::read_body(Parser& parser, BodyShar
 /// The answer to a request whose head is there.
 awaitable<HttpAnswer> Session::answer(Parser& parser) {
     const auto& message = parser.get();
+    if (message.version() >= 11 && message.count(http::field::host) != 1) {
+        co_return failure(400, "no HTTP/1.1 request: it must have one Host field");
+    }
     auto routed = route({.method = view(message.method_string()),
                          .target = view(message.target()),
                          .content_type = view(message[http::field::content_type])});

@@ -193,7 +193,9 @@ OperatorParts ServerProcess::operator_parts() {
 std::vector<std::string> ServerProcess::not_ready() const {
     std::vector<std::string> reasons;
     if (leaving_) reasons.emplace_back("draining");
-    if (!identity_.current()) {
+    if (cert_keeper_.lacks_client_authorities()) {
+        reasons.emplace_back("no authorities of clients (--client-ca) could be read yet");
+    } else if (!identity_.current()) {
         reasons.emplace_back("no usable certificate was found yet");
     } else if (metrics_.leaf_expiry <= wall_now().time_since_epoch().count()) {
         reasons.emplace_back("the certificate has expired");

@@ -69,6 +69,13 @@ def test_who_asks_first_is_told_to_go_on(shared: webhook.Webhook) -> None:
     assert wire.exchange(shared, wire.head(5, "Expect: a-miracle"))[0] == 417
 
 
+@pytest.mark.parametrize("hosts", [b"", b"Host: one\r\nHost: two\r\n"], ids=["none", "two"])
+def test_a_request_names_one_host(shared: webhook.Webhook, hosts: bytes) -> None:
+    status, _, body = wire.exchange(shared, wire.request().replace(b"Host: webhook\r\n", hosts))
+    assert status == 400
+    assert "Host" in status_object(body)["message"]
+
+
 def test_a_body_over_the_limit_is_refused_before_it_is_sent(shared: webhook.Webhook) -> None:
     status, headers, body = wire.exchange(shared, wire.head(7 * MIB + 1))
     assert status == 413

@@ -327,6 +327,14 @@ def test_callers_can_be_asked_for_a_certificate(start: Start) -> None:
     assert not answered()
 
 
+def test_authorities_of_clients_that_are_missing_are_told_and_taken_when_they_come(tmp_path: Path) -> None:
+    authorities = tmp_path / "clients.crt"
+    with launched(tmp_path, "--self-signed", str(tmp_path / "tls"), "--client-ca", str(authorities), ready=False) as hook:
+        until(lambda: "--client-ca" in hook.operator("/readyz")[1], "the reason")
+        authorities.write_bytes((CLIENT / "ca.crt").read_bytes())
+        until(lambda: hook.operator("/readyz")[0] == 200, "readiness")
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_oldest_protocol_is_tls_1_2(shared: webhook.Webhook) -> None:
     for version, spoken in [(ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")]:
