@@ -148,6 +148,14 @@ std::string_view trim(std::string_view text) {
     return text;
 }
 
+std::string shortened(std::string_view text, std::size_t max) {
+    if (text.size() <= max) return std::string(text);
+    std::size_t end = max;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
+        --end;
+    return std::string(text.substr(0, end)) + "...";
+}
+
 const std::string_view* find_repeated(std::string_view* begin, std::string_view* end) {
     constexpr std::ptrdiff_t few = 12;
     if (end - begin <= few) {

@@ -31,6 +31,9 @@ void append_go_number(std::string& out, double value);
 /// Unicode, so a no-break space (U+00A0) and the wide one of Chinese input methods (U+3000) too.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
+/// The text, or its first `max` bytes and "..." where it is longer; never half a character.
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t max);
+
 /// The later of two equal texts, null if there is none. Sorts the texts if they are many.
 [[nodiscard]] const std::string_view* find_repeated(std::string_view* begin, std::string_view* end);
 

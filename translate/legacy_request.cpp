@@ -1,5 +1,6 @@
 #include "translate/legacy_request.hpp"
 
+#include "base/text.hpp"
 #include "kube/quantity.hpp"
 #include "translate/notes.hpp"
 
@@ -78,7 +79,7 @@ private:
 std::optional<std::int64_t> Reader::whole(std::string_view name, std::string_view list,
                                           base::JsonView value, std::string& text) {
     const auto scalar = value.is_absent() ? std::string("0") : value.scalar_text();
-    text = scalar.value_or(value.to_json().substr(0, 64));
+    text = base::shortened(scalar.value_or(value.to_json()), 64);
     const auto quantity = scalar ? kube::parse_quantity(*scalar)
                                  : base::fail(base::ErrorKind::invalid_input, "not a scalar");
     if (!quantity) {

@@ -51,9 +51,16 @@ bool selectors_fit(const std::vector<std::string>& selectors, Diagnostics& diagn
     return false;
 }
 
-void report_many_templates(Diagnostics& diagnostics) {
+bool within_bounds(const std::vector<ClaimAssignment>& claims, Diagnostics& diagnostics) {
+    std::vector<ClaimShape> shapes;
+    for (const ClaimAssignment& claim : claims) {
+        if (std::ranges::find(shapes, claim.shape) == shapes.end()) shapes.push_back(claim.shape);
+    }
+    if (shapes.size() <= max_templates) return true;
     report(diagnostics, Code::pod_too_large, spec("containers"),
-           fmt::format("the containers ask for more than {} different GPU shares", max_templates));
+           fmt::format("the containers ask for {} different GPU shares; {} are possible",
+                       shapes.size(), max_templates));
+    return false;
 }
 
 }  // namespace drawbridge::translate

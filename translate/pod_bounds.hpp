@@ -3,6 +3,7 @@
 // can hold tens of thousands of containers and entries, and each shape costs a write to the API
 // server.
 
+#include "translate/assign_claims.hpp"
 #include "translate/build_patch.hpp"
 #include "translate/diagnostic.hpp"
 #include "translate/scope.hpp"
@@ -28,7 +29,9 @@ inline constexpr std::size_t max_templates = 64;
 [[nodiscard]] bool selectors_fit(const std::vector<std::string>& selectors,
                                  Diagnostics& diagnostics);
 
-/// Reports that the containers of a pod come to more templates than one pod may have.
-void report_many_templates(Diagnostics& diagnostics);
+/// Whether the claims have no more different shapes than a pod may have templates; if not, reports
+/// it.
+[[nodiscard]] bool within_bounds(const std::vector<ClaimAssignment>& claims,
+                                 Diagnostics& diagnostics);
 
 }  // namespace drawbridge::translate

@@ -42,6 +42,22 @@ void check_kinds(const PodView& pod, Diagnostics& diagnostics) {
     }
 }
 
+bool check_server(const Cluster& cluster, const Settings& settings, Diagnostics& diagnostics) {
+    const bool old = cluster.features == Features::too_old || cluster.minor < 35;
+    if (!old && cluster.features == Features::complete) return true;
+    report(diagnostics, old ? Code::server_too_old : Code::gate_off,
+           {kube::PointerPath() / "spec", {}, "kubernetes", {}},
+           old ? "the pod asks for GPU shares, and the API server is older than Kubernetes 1.35"
+               : "the pod asks for GPU shares, and the API server drops capacity requests "
+                 "(feature gate DRAConsumableCapacity)");
+    if (settings.policy.old_server == OldServer::passthrough) {
+        Diagnostic warning = std::move(diagnostics.back());
+        warning.severity = Severity::warning;
+        diagnostics = {std::move(warning)};
+    }
+    return false;
+}
+
 void check_isolation(const PodView& pod, const Settings& settings, Diagnostics& diagnostics) {
     for (const ContainerView& container : pod.containers) {
         const bool privileged =

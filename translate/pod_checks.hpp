@@ -5,6 +5,7 @@
 #include "translate/diagnostic.hpp"
 #include "translate/pod_view.hpp"
 #include "translate/settings.hpp"
+#include "translate/translate.hpp"
 
 #include <optional>
 #include <vector>
@@ -14,6 +15,12 @@ namespace drawbridge::translate {
 /// Denies what the API has in another kind where a translation adds to it: lists of claims and
 /// variables, maps of metadata. An API server sends no such pod, a file may hold one.
 void check_kinds(const PodView& pod, Diagnostics& diagnostics);
+
+/// Whether the API server keeps what the templates of a pod that asks for devices need; if not,
+/// denies the pod, or warns of it where the settings let such pods through. `diagnostics` is what
+/// was found so far: of a pod that is let through nothing else is said.
+[[nodiscard]] bool check_server(const Cluster& cluster, const Settings& settings,
+                                Diagnostics& diagnostics);
 
 /// Denies privileged containers and a preset node name (legacy-requests.md 3, rows 5 and 7) in a
 /// pod that gets devices.

@@ -43,29 +43,17 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
     return best;
 }
 
-/// The first bytes, cut between characters: the writer would make U+FFFD of half a one.
-std::string_view cut(std::string_view text) {
-    std::size_t end = std::min(text.size(), max_shown);
-    while (end < text.size() && end > 0 &&
-           (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
-        --end;
-    }
-    return text.substr(0, end);
-}
-
 }  // namespace
 
 std::string shown(std::string_view text) {
     std::string result;
-    const std::string_view start = cut(text);
-    base::append_json_string(result, start);
-    if (start.size() < text.size()) result += "...";
+    base::append_json_string(result, base::shortened(text, max_shown));
     return result;
 }
 
 std::string pointer_token(std::string_view key) {
     std::string quoted;
-    base::append_json_string(quoted, base::escape_pointer(cut(key)));
+    base::append_json_string(quoted, base::escape_pointer(base::shortened(key, max_shown)));
     return quoted.substr(1, quoted.size() - 2);
 }
 

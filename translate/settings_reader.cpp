@@ -1,5 +1,6 @@
 #include "translate/settings_reader.hpp"
 
+#include "base/text.hpp"
 #include "kube/quantity.hpp"
 
 #include <fmt/format.h>
@@ -28,17 +29,23 @@ std::string_view name_of(base::JsonKind kind) {
     return "something else";
 }
 
-std::string wrong_kind(base::JsonKind found, base::JsonKind wanted) {
-    return fmt::format("must be {}, found {}", name_of(wanted), name_of(found));
+/// What stands there, for a person: a scalar as written, anything longer by its kind.
+std::string found_at(base::JsonView value) {
+    if (const auto text = value.as_string()) return shown(*text);
+    const auto scalar = value.scalar_text();
+    return scalar ? base::shortened(*scalar, 80) : std::string(name_of(value.kind()));
+}
+
+std::string wrong_kind(base::JsonView found, base::JsonKind wanted) {
+    return fmt::format("must be {}, found {}", name_of(wanted), found_at(found));
 }
 
 /// The bytes of a memory size, or what is wrong with it.
 base::Result<std::int64_t> memory_size(base::JsonView value) {
     const auto text = value.scalar_text();
     if (!text) {
-        return base::fail(
-            base::ErrorKind::invalid_input,
-            fmt::format("must be a quantity, like 80Gi, found {}", name_of(value.kind())));
+        return base::fail(base::ErrorKind::invalid_input,
+                          fmt::format("must be a quantity, like 80Gi, found {}", found_at(value)));
     }
     const auto quantity = kube::parse_quantity(*text);
     if (!quantity) {
@@ -76,7 +83,7 @@ base::JsonView FieldReader::member(std::string_view key) {
 bool FieldReader::expect(base::JsonView value, base::JsonKind kind, std::string_view place,
                          std::size_t max) {
     if (value.kind() != kind) {
-        problems_.add(place, wrong_kind(value.kind(), kind));
+        problems_.add(place, wrong_kind(value, kind));
         return false;
     }
     const std::size_t count =
@@ -92,7 +99,7 @@ std::optional<std::string> FieldReader::checked(base::JsonView value, std::strin
                                                 const TextRule& rule) {
     const auto found = value.as_string();
     if (!found) {
-        problems_.add(place, wrong_kind(value.kind(), base::JsonKind::string));
+        problems_.add(place, wrong_kind(value, base::JsonKind::string));
         return std::nullopt;
     }
     if (!rule.holds(*found)) {
@@ -172,7 +179,7 @@ void FieldReader::integer(std::string_view key, std::int64_t& field, const Integ
     if (value.is_absent()) return;
     const auto found = value.as_int();
     if (value.kind() != base::JsonKind::number) {
-        problems_.add(place_of(key), wrong_kind(value.kind(), base::JsonKind::number));
+        problems_.add(place_of(key), wrong_kind(value, base::JsonKind::number));
     } else if (!found || *found < rule.min || *found > rule.max) {
         problems_.add(place_of(key),
                       fmt::format("must be a whole number from {} to {}, found {}", rule.min,

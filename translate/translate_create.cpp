@@ -43,7 +43,6 @@ private:
     void drop_faulty();
     void leave_plain_counts();
     void adjust_to_target(std::size_t index);
-    [[nodiscard]] bool server_can();
     [[nodiscard]] std::size_t add_template(kube::ClaimTemplate made);
     void make_claims();
     void report_fault(const ClaimAssignment& claim, const TemplateFault& fault);
@@ -161,24 +160,6 @@ void Creation::adjust_to_target(std::size_t index) {
     shape.memory = {true, 0, 0};
 }
 
-/// Whether the API server keeps what our templates need; if not, denies, or leaves the pod with a
-/// warning.
-bool Creation::server_can() {
-    const bool old = cluster_.features == Features::too_old || cluster_.minor < 35;
-    if (!old && cluster_.features == Features::complete) return true;
-    report(result_.diagnostics, old ? Code::server_too_old : Code::gate_off,
-           {kube::PointerPath() / "spec", {}, "kubernetes", {}},
-           old ? "the pod asks for GPU shares, and the API server is older than Kubernetes 1.35"
-               : "the pod asks for GPU shares, and the API server drops capacity requests "
-                 "(feature gate DRAConsumableCapacity)");
-    if (settings_.policy.old_server == OldServer::passthrough) {
-        Diagnostic warning = std::move(result_.diagnostics.back());
-        warning.severity = Severity::warning;
-        result_.diagnostics = {std::move(warning)};
-    }
-    return false;
-}
-
 void Creation::report_fault(const ClaimAssignment& claim, const TemplateFault& fault) {
     const bool sizes = fault.code == Code::memory_sizes_unknown;
     if (sizes && cluster_.sizes_state == SizesState::not_listed) {
@@ -280,12 +261,13 @@ void Creation::make_claims() {
         std::size_t index;  // in result_.templates
     };
     std::vector<BuiltShape> built;
-    for (const ClaimAssignment& claim : assign_claims(pod_.containers, shapes_, mebibytes)) {
+    const auto claims = assign_claims(pod_.containers, shapes_, mebibytes);
+    if (!within_bounds(claims, result_.diagnostics)) return;
+    for (const ClaimAssignment& claim : claims) {
         several = several || claim.shape.count > 1;
         // Many containers of one shape are common; a template is built and hashed once a shape.
         auto known = std::ranges::find(built, claim.shape, &BuiltShape::shape);
         if (known == built.end()) {
-            if (built.size() == max_templates) return report_many_templates(result_.diagnostics);
             auto made = build_template(claim.shape, context);
             if (!made) {
                 report_fault(claim, made.error());
@@ -377,7 +359,7 @@ Translation Creation::run() {
     check_ephemeral(review_.pod, settings_, result_.diagnostics);
     if (asks) check_kinds(pod_, result_.diagnostics);
     read_requests();
-    if (any_device() && !server_can()) {
+    if (any_device() && !check_server(cluster_, settings_, result_.diagnostics)) {
         if (denies(result_.diagnostics)) result_.verdict = Verdict::deny;
         return std::move(result_);
     }

@@ -83,6 +83,15 @@ TEST_CASE("white space is taken off the ends as Go takes it off") {
     CHECK(trim("a\xA0") == "a\xA0");
 }
 
+TEST_CASE("a text is shortened between characters") {
+    CHECK(shortened("", 3).empty());
+    CHECK(shortened("abc", 3) == "abc");
+    CHECK(shortened("abcd", 3) == "abc...");
+    CHECK(shortened("a\xE2\x82\xACxy", 4) == "a\xE2\x82\xAC...");
+    CHECK(shortened("a\xE2\x82\xACxy", 3) == "a...");
+    CHECK(shortened("\x80\x80\x80\x80", 3) == "...");  // no character at all
+}
+
 TEST_CASE("of many texts the later of two equal ones is found, wherever it stands") {
     for (const std::size_t count : {2U, 3U, 12U, 13U, 200U}) {
         for (std::size_t first = 0; first < count; ++first) {

@@ -82,7 +82,10 @@ TEST_CASE("a pod may come to so many templates and no more") {
     CHECK(most.templates.size() == max_templates);
     const auto more = translate_text(pod(containers(max_templates + 1, other)));
     CHECK(more.verdict == Verdict::deny);
-    CHECK(says_too_large(more));
+    REQUIRE(says_too_large(more));
+    CHECK(more.diagnostics.front().message ==
+          fmt::format("the containers ask for {} different GPU shares; {} are possible",
+                      max_templates + 1, max_templates));
     CHECK(more.templates.empty());
 }
 

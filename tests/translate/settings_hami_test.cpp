@@ -196,7 +196,7 @@ TEST_CASE("faults inside a ConfigMap are named with the file and the place in it
         {"  settings.yaml: \"a: [\"\n", "/data/settings.yaml: "},
         {"  device-config.yaml: \"amd: {}\"\n", "/data/device-config.yaml#/nvidia: is missing"},
         {"  settings.yaml: |\n" + indented(ours + "defaults:\n  cores: x", "    "),
-         "/data/settings.yaml#/defaults/cores: must be a number, found a text"},
+         "/data/settings.yaml#/defaults/cores: must be a number, found \"x\""},
     };
     for (const auto& row : rows) {
         CAPTURE(row.data);

@@ -260,3 +260,13 @@ TEST_CASE("a namespace opts out by the label that holds its name, unless another
     CHECK(verdict("public") == Verdict::translate);
     CHECK(verdict("") == Verdict::translate);
 }
+
+TEST_CASE("a long figure is shown by its first bytes") {
+    const std::string digits(4000, '7');
+    for (const std::string& figure : {digits, digits + "x"}) {
+        const auto found = translate_json(pod_with({share("a", figure.c_str())})).diagnostics;
+        REQUIRE(found.size() == 1);
+        CHECK(found.front().value == std::string(64, '7') + "...");
+        CHECK(found.front().message.size() < 300);
+    }
+}
