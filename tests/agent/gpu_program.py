@@ -47,11 +47,11 @@ class Container:
             "DRAWBRIDGE_STANDIN_STATE": str(agent.folder / "world")}  # fmt: skip
 
     def run(self, script: str, preload: bool = True, mounted: bool = False) -> Program:
-        """`mounted`: with the share mounted where a container has it, in a mount namespace of the program's own."""
+        """`mounted`: with the share mounted where a container has it, and with processes and mounts of its own as one has."""
         environment = self.environment if preload else {key: value for key, value in self.environment.items() if key != "LD_PRELOAD"}
         inside = f"/run/drawbridge/shares/{self.share.name}"
         mount = f'mount -t tmpfs none /run && mkdir -p {inside} && mount --bind {self.share} {inside} && exec "$@"'
-        return Program(script, environment, ["unshare", "-m", "sh", "-c", mount, "sh"] if mounted else [])
+        return Program(script, environment, ["unshare", "--mount", "--pid", "--mount-proc", "--kill-child", "sh", "-c", mount, "sh"] if mounted else [])
 
 
 def start_on_this_boot(agent: Agent, *arguments: str) -> None:

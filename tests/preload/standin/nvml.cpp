@@ -25,14 +25,16 @@ template <class Info>
 int list(const void* handle, std::uint32_t* count, Info* infos) {
     if (const int failure = failure_of(handle)) return failure;
     if (count == nullptr) return invalid_argument;
+    sweep();
     const std::uint32_t room = *count;
     *count = 0;
     for (const Holder& one : world().holders) {
         const std::uint64_t bytes = one.blocks[card_of(handle)] + one.overhead[card_of(handle)];
-        if (one.taken != 1 || bytes == 0) continue;
+        const std::uint32_t pid = one.taken == 1 && bytes != 0 ? pid_of(one) : 0;
+        if (pid == 0) continue;
         if (infos != nullptr && *count < room) {
             std::memset(&infos[*count], 0xff, sizeof(Info));
-            infos[*count].pid = one.pid;
+            infos[*count].pid = pid;
             infos[*count].used = bytes;
         }
         ++*count;

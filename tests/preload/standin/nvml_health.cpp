@@ -26,6 +26,7 @@ NvmlScript nvml_script() {
         if (word == "fails") words >> script.fails[card];
         if (word == "remap") script.remap.insert(card);
         if (word == "deaf") script.deaf.insert(card);
+        if (word == "bare") script.bare.insert(card);
         if (word == "mig") script.mig.insert(card);
         if (word == "xid") {
             unsigned number = 0;
@@ -137,6 +138,7 @@ int nvmlDeviceGetCudaComputeCapability(void* device, int* major, int* minor) {
 int nvmlDeviceGetMinorNumber(void* device, unsigned* minor) {
     COUNT_CALL("nvmlDeviceGetMinorNumber");
     if (const int failure = failure_of(device)) return failure;
+    if (nvml_script().bare.contains(card_of(device))) return not_supported;
     *minor = static_cast<unsigned>(card_of(device));
     return 0;
 }

@@ -6,6 +6,7 @@
 // - `fails CARD CODE`: every call for the card answers that
 // - `remap CARD`: rows of it wait for a remap
 // - `deaf CARD`: it reports no errors
+// - `bare CARD`: it has no node below /dev, as a runtime that opens nodes would need one
 // - `xid CARD NUMBER`: an error, reported once to each set of events made before
 // - `mig CARD`: MIG mode is on
 // - `instance CARD GI CI MIB UUID`: a MIG instance of it
@@ -30,7 +31,7 @@ struct Instance {
 
 struct NvmlScript {
     bool down = false;
-    std::set<int> lost, remap, deaf, mig;
+    std::set<int> lost, remap, deaf, bare, mig;
     std::map<int, int> fails;
     std::vector<std::pair<int, unsigned>> xids;
     std::vector<Instance> instances;

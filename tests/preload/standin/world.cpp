@@ -10,12 +10,14 @@
 #include <string>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace standin {
 namespace {
 
 World* shared;
+int state_file = -1;  // stays open: closing it would let go of the lock on this process's place
 Holder* own;
 std::mutex mapping;
 
@@ -42,6 +44,35 @@ std::uint64_t start_time_of(std::uint32_t pid) {
     return at == nullptr ? 0 : std::strtoull(at, nullptr, 10);
 }
 
+std::uint64_t pid_namespace() {
+    struct stat facts {};
+    return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
+}
+
+// A lock of the process, not of an open file: the kernel gives it back at death, and tells who has
+// it.
+struct flock lock_of(const Holder& one) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    lock.l_start = static_cast<off_t>(sizeof(World)) + (&one - world().holders);
+    lock.l_len = 1;
+    return lock;
+}
+
+// Whether another process has a place's lock, and its pid; 0 where this namespace has none for it.
+bool is_locked(const Holder& one, std::uint32_t& pid) {
+    struct flock lock = lock_of(one);
+    if (state_file < 0 || fcntl(state_file, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK)
+        return false;
+    pid = lock.l_pid > 0 ? static_cast<std::uint32_t>(lock.l_pid) : 0;
+    return true;
+}
+
+// For processes without a lock: this one, and those that closed all their files.
+bool is_seen(const Holder& one) {
+    return one.pid_namespace == pid_namespace() && start_time_of(one.pid) == one.start_time;
+}
+
 World* map_world() {
     const char* path = std::getenv("DRAWBRIDGE_STANDIN_STATE");
     int file = path == nullptr ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -56,20 +87,9 @@ World* map_world() {
             bytes = number("DRAWBRIDGE_STANDIN_BYTES", device_bytes);
         made->devices = static_cast<std::uint32_t>(number("DRAWBRIDGE_STANDIN_DEVICES", 1));
     }
-    // The mapping keeps the open file, and with it the lock.
-    if (file >= 0 && (flock(file, LOCK_UN) != 0 || close(file) != 0)) std::abort();
+    if (file >= 0 && flock(file, LOCK_UN) != 0) std::abort();
+    state_file = file;
     return made;
-}
-
-void sweep() {
-    for (Holder& one : world().holders) {
-        if (std::atomic_ref(one.taken).load() != 1 || start_time_of(one.pid) == one.start_time)
-            continue;
-        std::memset(one.blocks, 0, sizeof one.blocks);
-        std::memset(one.overhead, 0, sizeof one.overhead);
-        std::memset(one.contexts, 0, sizeof one.contexts);
-        std::atomic_ref(one.taken).store(0);
-    }
 }
 
 Holder* enter() {
@@ -80,6 +100,9 @@ Holder* enter() {
         if (!std::atomic_ref(one.taken).compare_exchange_strong(free, 2)) continue;
         one.pid = static_cast<std::uint32_t>(getpid());
         one.start_time = start_time_of(one.pid);
+        one.pid_namespace = pid_namespace();
+        struct flock lock = lock_of(one);
+        if (state_file >= 0 && fcntl(state_file, F_SETLK, &lock) != 0) std::abort();
         std::atomic_ref high(world().high_water);
         for (std::uint32_t seen = high;
              seen <= place && !high.compare_exchange_weak(seen, place + 1);) {
@@ -123,6 +146,23 @@ World& world() {
     const std::lock_guard guard(mapping);
     if (shared == nullptr) std::atomic_ref(shared).store(map_world(), std::memory_order_release);
     return *shared;
+}
+
+void sweep() {
+    for (Holder& one : world().holders) {
+        std::uint32_t pid = 0;
+        if (std::atomic_ref(one.taken).load() != 1 || is_locked(one, pid) || is_seen(one)) continue;
+        std::memset(one.blocks, 0, sizeof one.blocks);
+        std::memset(one.overhead, 0, sizeof one.overhead);
+        std::memset(one.contexts, 0, sizeof one.contexts);
+        std::atomic_ref(one.taken).store(0);
+    }
+}
+
+std::uint32_t pid_of(const Holder& one) {
+    std::uint32_t pid = 0;
+    if (is_locked(one, pid)) return pid;
+    return is_seen(one) ? one.pid : 0;
 }
 
 Holder& holder() {

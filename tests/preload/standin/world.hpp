@@ -23,6 +23,7 @@ struct Holder {
     std::uint32_t pid;
     std::uint32_t taken;  // slot in use
     std::uint64_t start_time;
+    std::uint64_t pid_namespace;          // inode
     std::uint64_t blocks[max_devices];    // what a share is charged for
     std::uint64_t overhead[max_devices];  // contexts and stacks
     std::uint64_t contexts[max_devices];
@@ -44,6 +45,14 @@ World& world();
 
 /// This process's place.
 Holder& holder();
+
+/// Lets go of what processes held that are gone.
+void sweep();
+
+/// The pid of a place's process as this process's pid namespace has it; 0 where it has none, or the
+/// process is gone. Whoever shares the file finds it, in whatever pid namespace either of them is:
+/// the kernel tells who holds the lock on a place.
+std::uint32_t pid_of(const Holder& one);
 
 /// Takes memory of a card. False where it has none left, after the dead were swept.
 bool take_blocks(int device, std::uint64_t bytes);
