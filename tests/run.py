@@ -228,7 +228,7 @@ def part_cases() -> Count:
 def part_functional() -> Count:
     """The release binary from outside: command line, HTTPS server, examples, recorded reviews, faults."""
     build("release")
-    return pytest("functional tests", "tests/functional", "-m", "not long")
+    return pytest("functional tests", "tests/functional")
 
 
 def part_fuzz() -> Count:
@@ -293,7 +293,7 @@ def agent_on_cluster(minor: str, *choice: str) -> Count:
 def part_preload() -> Count:
     """The preload library in real processes on the stand-in driver: loading, memory, deaths, damage."""
     build("debug", "drawbridge_preload", "drawbridge_preload_marked", "standin_cuda", "standin_nvml")
-    return pytest("preload: tests on the stand-in", "tests/preload", "-m", "not long")
+    return pytest("preload: tests on the stand-in", "tests/preload")
 
 
 def part_self() -> Count:
@@ -318,12 +318,11 @@ PARTS: dict[str, Callable[[], Count]] = {
 
 
 def long_asan() -> Count:
-    """Unit tests, examples, reviews and the agent from outside under AddressSanitizer and UBSan."""
+    """Unit tests, the functional tests and the agent from outside under AddressSanitizer and UBSan."""
     build("asan", *UNIT_TESTS, "drawbridge")
     count = ctest("asan", "-E", "layering", DRAWBRIDGE_DIFFERENTIAL_PODS="10000")
     return count + sanitized_agent("asan") + pytest(
-        "asan: functional tests", "tests/functional/test_examples.py", "tests/functional/test_reviews_equal.py",
-        program="build/asan/bin/drawbridge")  # fmt: skip
+        "asan: functional tests", "tests/functional", program="build/asan/bin/drawbridge")  # fmt: skip
 
 
 def long_tsan() -> Count:

@@ -11,16 +11,6 @@ from fake_cluster import FakeCluster
 from material import Agent
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: takes minutes; left out unless asked for with -m long")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "long" not in config.getoption("-m"):
-        config.hook.pytest_deselected(items=[item for item in items if "long" in item.keywords])
-        items[:] = [item for item in items if "long" not in item.keywords]
-
-
 @pytest.fixture
 def cluster() -> Iterator[FakeCluster]:
     with FakeCluster() as running:

@@ -11,19 +11,6 @@ import pytest
 from material import webhook
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: takes minutes; left out unless asked for with -m long")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "long" in config.getoption("-m"):
-        return
-    skip = pytest.mark.skip(reason="a long test: run with -m long")
-    for item in items:
-        if "long" in item.keywords:
-            item.add_marker(skip)
-
-
 Start = Callable[..., webhook.Webhook]
 
 

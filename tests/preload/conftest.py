@@ -32,10 +32,6 @@ def card(index: int) -> bytes:
     return CARD[:15] + bytes([index + 1])
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: takes minutes; left out unless asked for with -m long")
-
-
 class Bench:
     """A root of its own, and a world of cards of its own."""
 

@@ -29,16 +29,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--churn-minutes", type=float, default=30, help="how long pods come and go in the long test of it")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: takes minutes; left out unless asked for with -m long")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "long" not in config.getoption("-m"):
-        config.hook.pytest_deselected(items=[item for item in items if "long" in item.keywords])
-        items[:] = [item for item in items if "long" not in item.keywords]
-
-
 @contextlib.contextmanager
 def started(request: pytest.FixtureRequest, name: str, nodes: int) -> Iterator[Cluster]:
     """A cluster of this checkout's own."""

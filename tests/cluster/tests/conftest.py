@@ -29,16 +29,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--keep-cluster", action="store_true", help="leave the cluster up behind the tests")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: takes minutes; left out unless asked for with -m long")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "long" not in config.getoption("-m"):
-        config.hook.pytest_deselected(items=[item for item in items if "long" in item.keywords])
-        items[:] = [item for item in items if "long" not in item.keywords]
-
-
 @pytest.fixture(scope="session")
 def minor(request: pytest.FixtureRequest) -> str:
     """The Kubernetes minor under test."""
