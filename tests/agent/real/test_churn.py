@@ -46,12 +46,15 @@ class Churn:
             self.pods.delete(name)
 
 
+def records(node: Node) -> list[str]:
+    return [file.read_text() for file in (node.plugin / "claims").iterdir() if not file.name.startswith(".")]
+
+
 def leaves_nothing(node: Node, pods: Pods) -> None:
     wait_for(lambda: pods.claims() == [], "the claims to go")
     wait_for(lambda: node.shares() == [] and node.cdi_files() == [], "the files to go")
-    # What is left of a claim is the mark that it has ended, for ten minutes.
-    records = [file.read_text() for file in (node.plugin / "claims").iterdir()]
-    assert all('"state":"Unprepared"' in text for text in records), records
+    # What is left of a claim is the mark that it has ended, for ten minutes. It is written after the files have gone.
+    wait_for(lambda: all('"state":"Unprepared"' in text for text in records(node)), "the marks that the claims have ended")
     assert [text for text in refusals(pods) if not any(part in text for part in EXPECTED)] == []
 
 
