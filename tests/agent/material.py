@@ -20,6 +20,8 @@ from fake_kubelet import Kubelet
 ROOT = Path(__file__).resolve().parents[2]
 AGENT = Path(os.environ.get("DRAWBRIDGE_AGENT", ROOT / "build" / "release" / "bin" / "drawbridge-agent"))
 SANITIZED = "san/" in str(AGENT)  # build/asan, build/tsan
+# The stand-in of NVML that is built as the agent is.
+NVML = Path(os.environ.get("DRAWBRIDGE_STANDIN", ROOT / "build" / "debug" / "standin")) / "libnvidia-ml.so.1"
 DRIVER = "gpu.drawbridge.dev"
 GIB = 1 << 30
 

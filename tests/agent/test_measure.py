@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from fake_cluster import FakeCluster
-from gpu_program import BUILD, MIB, Container, container
-from material import Agent, get, wait_until
+from gpu_program import MIB, Container, container
+from material import NVML, Agent, get, wait_until
 
 OVERHEAD = 4096  # place in preload/abi.h
 CONTEXT = 518  # MiB that the stand-in takes for a context
@@ -26,7 +26,7 @@ def started(agent: Agent) -> int:
     """On the stand-in's NVML, in the same world as the programs."""
     root = agent.folder / "driver"
     (root / "usr" / "lib64").mkdir(parents=True)
-    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(BUILD / "standin" / "libnvidia-ml.so.1")
+    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(NVML)
     agent.boot_id_file.write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
     port_file = agent.folder / "ports"
     agent.start("--port-file", str(port_file), "--driver-root", str(root), devices=False, DRAWBRIDGE_STANDIN_STATE=str(agent.folder / "world"))

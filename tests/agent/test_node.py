@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import socket
@@ -17,9 +16,7 @@ import grpc
 import pytest
 from fake_cluster import FakeCluster
 from fake_kubelet import PATIENCE, Kubelet, wire
-from material import AGENT, DRIVER, ROOT, Agent, device_name, get, gpu, wait_until
-
-STANDIN = Path(os.environ.get("DRAWBRIDGE_STANDIN", ROOT / "build" / "debug" / "standin")) / "libnvidia-ml.so.1"
+from material import AGENT, DRIVER, NVML, Agent, device_name, get, gpu, wait_until
 
 
 class Runtime:
@@ -187,7 +184,7 @@ def test_a_driver_that_comes_late_is_not_ready_and_an_empty_slice(agent: Agent, 
     status, text = get(port, "/readyz")
     assert status == 503 and "devices are not known" in text and str(root) in text
     (root / "usr" / "lib64").mkdir(parents=True)
-    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(STANDIN)
+    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(NVML)
     cluster.wait_until(lambda: len(cluster.devices()) == 2)
     while get(port, "/readyz")[0] != 200:
         pass
@@ -196,7 +193,7 @@ def test_a_driver_that_comes_late_is_not_ready_and_an_empty_slice(agent: Agent, 
 def test_an_error_that_nvml_reports_is_a_taint_an_event_and_a_count(agent: Agent, cluster: FakeCluster) -> None:
     root = agent.folder / "driver"
     (root / "usr" / "lib64").mkdir(parents=True)
-    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(STANDIN)
+    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(NVML)
     port = started(agent, "--driver-root", str(root), devices=False, **nvml(agent))
     cluster.wait_until(lambda: len(cluster.devices()) == 2)
     (agent.folder / "script").write_text("xid 1 62\nxid 0 31\nlost 0\n")
@@ -210,7 +207,7 @@ def test_an_error_that_nvml_reports_is_a_taint_an_event_and_a_count(agent: Agent
 def test_a_driver_that_fails_later_taints_what_it_had_until_it_is_back(agent: Agent, cluster: FakeCluster) -> None:
     root = agent.folder / "driver"
     (root / "usr" / "lib64").mkdir(parents=True)
-    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(STANDIN)
+    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(NVML)
     port = started(agent, "--driver-root", str(root), devices=False, **nvml(agent))
     cluster.wait_until(lambda: len(cluster.devices()) == 2)
     device = cluster.devices()[0]
