@@ -186,6 +186,7 @@ void adjust(int share, uint64_t before, uint64_t after, drawbridge_gauge gauge) 
 
 void add_overhead(int share, uint64_t bytes) {
     if (share < 0 || (limits_of(share).flags & DRAWBRIDGE_CHARGE_OVERHEAD) == 0) return;
+    take_measured_overhead(process.shares[share]);  // which was measured before this is there
     ledger::charge(process.shares[share].view, bytes);
     ledger::add(own_slot(share).provisional, bytes);
 }

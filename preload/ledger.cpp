@@ -53,10 +53,21 @@ uint64_t usage(const View& view) {
     const uint32_t count = slots_in_use(*view.ledger);
     for (uint32_t slot = 0; slot < count; ++slot) {
         if (load(view.ledger->slot[slot].state) != DRAWBRIDGE_SLOT_LIVE) continue;
-        sum =
-            saturating(sum, saturating(load(view.ledger->used[slot]), overhead_bytes(view, slot)));
+        sum = saturating(sum, held(view, slot));
     }
     return sum;
+}
+
+uint64_t held(const View& view, uint32_t slot) {
+    const uint64_t& assumed = view.ledger->slot[slot].provisional;
+    // The owner drops the assumption before it takes it from the word, and charges the word before
+    // it assumes: the lesser of two readings around the word is never more than the word holds.
+    const uint64_t before = load(assumed);
+    const uint64_t used = load(view.ledger->used[slot]);
+    const uint64_t after = load(assumed);
+    const uint64_t counted = before < after ? before : after;
+    const uint64_t measured = overhead_bytes(view, slot);
+    return measured > counted ? saturating(used, measured - counted) : used;
 }
 
 uint32_t slots_in_use(const drawbridge_ledger& ledger) {

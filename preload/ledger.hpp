@@ -54,8 +54,12 @@ bool uncharge(const View& view, uint64_t bytes);
 /// words and overheads, so it may refuse what `usage` would allow.
 bool try_charge(const View& view, uint64_t limit, uint64_t bytes);
 
-/// Bytes in use by all processes of the share: words and measured overheads of live slots.
+/// Bytes in use by all processes of the share: what live slots hold.
 uint64_t usage(const View& view);
+
+/// Bytes that a slot's process holds: its word, and its measured overhead in the place of what the
+/// word has for it until the owner takes that out.
+uint64_t held(const View& view, uint32_t slot);
 
 /// Number of slots that were ever used, at most DRAWBRIDGE_SLOTS whatever the file says.
 uint32_t slots_in_use(const drawbridge_ledger& ledger);

@@ -103,8 +103,7 @@ void each_process(int share, Each each) {
 }
 
 uint64_t bytes_of(int share, uint32_t slot) {
-    const ledger::View& view = process.shares[share].view;
-    return ledger::load(view.ledger->used[slot]) + uint64_t{view.limits->overhead_mib[slot]} * mib;
+    return ledger::held(process.shares[share].view, slot);
 }
 
 void fill(ProcessV1& entry, uint32_t pid, uint64_t bytes) {

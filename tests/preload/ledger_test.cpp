@@ -51,6 +51,23 @@ TEST_CASE("what others and the agent's overheads hold counts") {
     CHECK(ledger::usage(first) == 100 * mib);
 }
 
+TEST_CASE("a measured overhead stands in the place of what was assumed for it") {
+    Files files;
+    const auto view = files.view(0);
+    const auto other = files.view(1);
+    ledger::charge(other, 60 * mib);
+    files.ledger->slot[1].provisional = 50 * mib;
+    CHECK(ledger::usage(view) == 60 * mib);  // not measured yet
+    files.limits->overhead_mib[1] = 70;
+    CHECK(ledger::usage(view) == 80 * mib);
+    CHECK(ledger::held(view, 1) == 80 * mib);
+    files.limits->overhead_mib[1] = 30;  // of whoever had the slot before, as far as is known here
+    CHECK(ledger::usage(view) == 60 * mib);
+    files.ledger->slot[1].provisional = UINT64_MAX;  // as a tenant may write
+    files.limits->overhead_mib[1] = 70;
+    CHECK(ledger::usage(view) == 60 * mib);
+}
+
 TEST_CASE("usage leaves out slots that are free") {
     Files files;
     const auto view = files.view(0);
