@@ -33,17 +33,32 @@ Overhead overhead_of(const OverheadView& view, std::size_t slot, const Overhead&
     const LedgerSlot& now = view.after[slot];
     if (!now.is_live()) return {};
     const SlotOwner owner = now.owner();
-    const bool is_new = written.owner && !(*written.owner == owner);
-    const Overhead kept{is_new ? 0 : written.mib, owner};
+    const bool is_known = written.owner && *written.owner == owner;
+    const bool is_new = written.owner && !is_known;
+    // With nothing assumed any more, it has seen what was written; a new one has found that.
+    const bool has_seen = !is_known || now.content.provisional == 0;
+    const std::uint32_t taken = has_seen ? written.mib : written.taken_mib;
+    const Overhead kept{is_new ? 0 : written.mib, owner, taken, false};
     const auto bytes = measured(view, owner);
     if (!bytes || !stood_still(view, slot)) return kept;
     const std::uint64_t assumed = std::min(now.content.provisional, now.used);
     const std::uint64_t counted = now.used - assumed;
     const std::uint64_t beyond = *bytes > counted ? *bytes - counted : 0;
     auto whole = static_cast<std::uint32_t>(std::min((beyond + mib - 1) / mib, most_mib));
-    // The library drops what it assumed when it sees another figure than it found.
-    if (is_new && whole == written.mib && whole != 0) ++whole;
-    return {whole, owner};
+    // The library drops what it assumed when it sees another figure than before.
+    if (assumed != 0 && whole == taken && whole != 0) ++whole;
+    return {whole, owner, taken, true};
+}
+
+const DeviceProcess* find_process(const LedgerSlot& slot, std::string_view device_uuid,
+                                  std::span<const DeviceProcess> processes,
+                                  const ProcessTable& table) {
+    const Process* owner = slot.is_live() ? find_owner(slot.owner(), table) : nullptr;
+    if (owner == nullptr) return nullptr;
+    const auto found = std::ranges::find_if(processes, [&](const DeviceProcess& one) {
+        return one.pid == owner->pid && one.device_uuid.ends_with(device_uuid);
+    });
+    return found == processes.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> shares_in_mounts(std::string_view mountinfo) {

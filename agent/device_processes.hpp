@@ -14,11 +14,20 @@
 
 namespace drawbridge::agent {
 
+/// GPU time of a process since the last look.
+struct GpuTime {
+    std::uint32_t permille = 0;  ///< of that time its kernels ran
+    std::uint64_t ns = 0;
+
+    [[nodiscard]] bool operator==(const GpuTime&) const = default;
+};
+
 /// Memory of a GPU that a process holds, as the driver tells the host.
 struct DeviceProcess {
     std::string device_uuid = {};
     std::uint32_t pid = 0;
     std::uint64_t bytes = 0;
+    std::optional<GpuTime> time = std::nullopt;  ///< nothing: the driver does not tell
 
     [[nodiscard]] bool operator==(const DeviceProcess&) const = default;
 };
@@ -27,6 +36,8 @@ struct DeviceProcess {
 struct Overhead {
     std::uint32_t mib = 0;
     std::optional<SlotOwner> owner = std::nullopt;
+    std::uint32_t taken_mib = 0;  ///< the figure that its library has taken into account
+    bool measured = false;        ///< at this look; otherwise it is what it was before
 };
 
 /// A share's ledger before and after the driver was asked, and the answer for its GPU.
@@ -43,6 +54,12 @@ struct OverheadView {
 /// counts what lies on the GPU.
 [[nodiscard]] Overhead overhead_of(const OverheadView& view, std::size_t slot,
                                    const Overhead& written);
+
+/// What the driver says of a live slot's process on that device; null where it says nothing.
+[[nodiscard]] const DeviceProcess* find_process(const LedgerSlot& slot,
+                                                std::string_view device_uuid,
+                                                std::span<const DeviceProcess> processes,
+                                                const ProcessTable& table);
 
 /// Names of the shares that a `/proc/<pid>/mountinfo` shows mounted: those of the process's
 /// container.

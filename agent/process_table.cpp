@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 #include <sys/stat.h>
 
 namespace drawbridge::agent {
@@ -29,6 +30,18 @@ bool take_number(std::string_view text, Number& number) {
 std::uint64_t inode_of(const std::string& path) {
     struct stat facts {};
     return ::stat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
+}
+
+/// Nothing where it has ended.
+std::optional<Process> read_process(const std::string& proc, std::uint32_t pid) {
+    Process process{.pid = pid};
+    const std::string folder = fmt::format("{}/{}", proc, pid);
+    const auto stat = base::read_file(folder + "/stat", max_text);
+    const auto status = base::read_file(folder + "/status", max_text);
+    if (!stat || !status || !read_stat(*stat, process)) return std::nullopt;
+    process.inner_pid = inner_pid_of(*status);
+    process.pid_namespace = inode_of(folder + "/ns/pid");
+    return process;
 }
 
 bool is_same(const SlotOwner& owner, const Process& process) {
@@ -86,22 +99,24 @@ std::uint32_t inner_pid_of(std::string_view status) {
     return take_number(line.substr(at + 1), pid) ? pid : 0;
 }
 
-ProcessTable read_process_table(const std::string& proc) {
+ProcessTable read_processes(std::span<const std::uint32_t> pids, const std::string& proc) {
     ProcessTable table{.own_namespace = inode_of(proc + "/self/ns/pid")};
+    for (const std::uint32_t pid : pids) {
+        if (const auto process = read_process(proc, pid)) table.processes.push_back(*process);
+    }
+    return table;
+}
+
+ProcessTable read_process_table(const std::string& proc) {
+    std::vector<std::uint32_t> pids;
     std::error_code failure;
     std::filesystem::directory_iterator entry(proc, failure);
     for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
-        Process process;
         const std::string name = entry->path().filename();
-        if (!take_number(name, process.pid)) continue;
-        const std::string folder = fmt::format("{}/{}", proc, process.pid);
-        const auto stat = base::read_file(folder + "/stat", max_text);
-        const auto status = base::read_file(folder + "/status", max_text);
-        if (!stat || !status || !read_stat(*stat, process)) continue;  // it has just ended
-        process.inner_pid = inner_pid_of(*status);
-        process.pid_namespace = inode_of(folder + "/ns/pid");
-        table.processes.push_back(process);
+        std::uint32_t pid = 0;
+        if (take_number(name, pid)) pids.push_back(pid);
     }
+    ProcessTable table = read_processes(pids, proc);
     // Half a table would let the living look dead.
     if (failure) table.own_namespace = 0;
     return table;

@@ -4,6 +4,7 @@
 #include "agent/ledger_copy.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,9 @@ enum class OwnerState { alive, gone, unknown };
 /// The last number of `NSpid` in `/proc/<pid>/status`; 0 where there is none.
 [[nodiscard]] std::uint32_t inner_pid_of(std::string_view status);
 
+/// Those of these pids that a proc file system shows. Blocks.
+[[nodiscard]] ProcessTable read_processes(std::span<const std::uint32_t> pids,
+                                          const std::string& proc = "/proc");
 /// All processes that a proc file system shows. Blocks.
 [[nodiscard]] ProcessTable read_process_table(const std::string& proc = "/proc");
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <dlfcn.h>
@@ -52,6 +53,16 @@ struct ProcessInfo {
     std::uint64_t used;
     unsigned gpu_instance;
     unsigned compute_instance;
+};
+
+/// nvmlProcessUtilizationSample_t
+struct UtilizationSample {
+    unsigned pid;
+    unsigned long long time_us;
+    unsigned sm_percent;
+    unsigned memory_percent;
+    unsigned encoder_percent;
+    unsigned decoder_percent;
 };
 
 constexpr unsigned first_processes = 64;
@@ -239,6 +250,29 @@ std::vector<NvmlProcess> NvmlLibrary::processes(NvmlHandle device) const {
         if (room[i].used != not_available) found.push_back({room[i].pid, room[i].used});
     }
     return found;
+}
+
+NvmlCode NvmlLibrary::uses(NvmlHandle device, std::uint64_t since_us,
+                           std::vector<NvmlUse>& found) const {
+    std::vector<UtilizationSample> room(first_processes);
+    unsigned count = 0;
+    NvmlCode code = NvmlCode::success;
+    while (true) {
+        count = static_cast<unsigned>(room.size());
+        code = call("nvmlDeviceGetProcessUtilization", device, room.data(), &count,
+                    static_cast<unsigned long long>(since_us));
+        if (static_cast<int>(code) != insufficient_size || room.size() > most_processes) break;
+        room.resize(room.size() * 2);
+    }
+    found.clear();
+    if (code == NvmlCode::not_found) return NvmlCode::success;
+    for (unsigned i = 0; code == NvmlCode::success && i < std::min<std::size_t>(count, room.size());
+         ++i) {
+        // Drivers leave noise in entries that they did not fill.
+        if (room[i].pid != 0 && room[i].sm_percent <= 100)
+            found.push_back({room[i].pid, room[i].time_us, room[i].sm_percent});
+    }
+    return code;
 }
 
 bool NvmlLibrary::watch(NvmlHandle device) {

@@ -17,6 +17,7 @@ enum class NvmlCode : int {
     success = 0,
     uninitialized = 1,
     not_supported = 3,
+    not_found = 6,
     driver_not_loaded = 9,
     timed_out = 10,
     gpu_lost = 15,
@@ -36,6 +37,13 @@ using NvmlHandle = void*;
 struct NvmlProcess {
     std::uint32_t pid = 0;  ///< as the caller's pid namespace sees it
     std::uint64_t bytes = 0;
+};
+
+/// How much of a device a process had of late.
+struct NvmlUse {
+    std::uint32_t pid = 0;
+    std::uint64_t time_us = 0;  ///< end of what was looked at, by the driver's clock
+    std::uint32_t percent = 0;  ///< of the time between the last two, its kernels ran
 };
 
 /// A critical error that the driver reported.
@@ -76,6 +84,12 @@ public:
 
     /// Processes that compute on a device, as far as their memory is told; none where it is not.
     [[nodiscard]] std::vector<NvmlProcess> processes(NvmlHandle device) const;
+
+    /// Processes that used a device's multiprocessors since `since_us`, which is the last time that
+    /// was told, 0 at first; none where there is nothing new. `not_supported` where the device does
+    /// not tell, as instances of MIG do not.
+    [[nodiscard]] NvmlCode uses(NvmlHandle device, std::uint64_t since_us,
+                                std::vector<NvmlUse>& found) const;
 
     /// From now on errors of the device are reported; false where it reports none.
     [[nodiscard]] bool watch(NvmlHandle device);

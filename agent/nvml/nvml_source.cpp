@@ -24,6 +24,18 @@ std::string_view card_of(const Device& device) {
     return device.mig ? device.mig->parent_uuid : device.uuid;
 }
 
+/// The first look has no time before it; one after a pause is not longer than a few seconds.
+GpuTime time_of(const std::vector<NvmlUse>& uses, std::uint32_t pid, std::uint64_t before_us) {
+    constexpr std::uint64_t second_us = 1'000'000;
+    constexpr std::uint64_t longest_us = 5 * second_us;
+    const auto use = std::ranges::find(uses, pid, &NvmlUse::pid);
+    if (use == uses.end()) return {};
+    const std::uint64_t span =
+        before_us == 0 ? second_us
+                       : std::min(use->time_us - std::min(use->time_us, before_us), longest_us);
+    return {.permille = use->percent * 10, .ns = span * 1000 / 100 * use->percent};
+}
+
 /// What a card's answer says of it.
 DeviceProbe silent_probe(NvmlCode code) {
     if (code == NvmlCode::gpu_lost) return {.answers = false};
@@ -70,14 +82,28 @@ public:
             for (const NvmlHandle device : handles) {
                 std::string uuid;
                 if (nvml_->uuid(device, uuid) != NvmlCode::success) continue;
-                for (const NvmlProcess& process : nvml_->processes(device))
-                    found.push_back({uuid, process.pid, process.bytes});
+                add_processes(device, uuid, found);
             }
         }
         return found;
     }
 
 private:
+    void add_processes(NvmlHandle device, const std::string& uuid,
+                       std::vector<DeviceProcess>& found) {
+        std::vector<NvmlUse> uses;
+        std::uint64_t& since = used_until_[uuid];
+        const bool tells = nvml_->uses(device, since, uses) == NvmlCode::success;
+        const std::uint64_t before = since;
+        for (const NvmlUse& use : uses)
+            since = std::max(since, use.time_us);
+        for (const NvmlProcess& process : nvml_->processes(device)) {
+            DeviceProcess made{.device_uuid = uuid, .pid = process.pid, .bytes = process.bytes};
+            if (tells) made.time = time_of(uses, process.pid, before);
+            found.push_back(std::move(made));
+        }
+    }
+
     /// A card and what was offered of it: itself, or its MIG instances.
     struct Known {
         std::string uuid;
@@ -242,6 +268,7 @@ private:
     std::map<unsigned, Known> known_;          ///< by index: what a silent card was
     std::set<std::string> empty_;              ///< cards in MIG mode without instances
     std::map<std::string, bool> watched_;
+    std::map<std::string, std::uint64_t> used_until_;  ///< by the driver's clock, in us
     std::map<std::string, std::vector<std::int64_t>> xids_;
 };
 

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <unistd.h>
+#include <vector>
 
 using namespace drawbridge::agent;
 
@@ -20,6 +22,16 @@ const Process worker = {
 const SlotOwner owner = {.pid = 7, .start_time = 1000, .pid_namespace = container};
 
 }  // namespace
+
+TEST_CASE("some processes are read alone, and those that are gone are left out") {
+    const auto self = static_cast<std::uint32_t>(getpid());
+    const std::uint32_t none = 1U << 30U;
+    const ProcessTable few = read_processes(std::vector{self, none});
+    REQUIRE(few.processes.size() == 1);
+    const ProcessTable all = read_process_table();
+    CHECK(std::ranges::find(all.processes, few.processes[0]) != all.processes.end());
+    CHECK(few.own_namespace == all.own_namespace);
+}
 
 TEST_CASE("an owner lives while a process of its namespace, number and start time is there") {
     CHECK(owner_state(owner, table_of(worker)) == OwnerState::alive);

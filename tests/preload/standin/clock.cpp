@@ -38,6 +38,14 @@ std::uint64_t now() {
            static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+// A point of that clock, by the wall clock.
+std::uint64_t wall(std::uint64_t at) {
+    timespec time{};
+    clock_gettime(CLOCK_REALTIME, &time);
+    return static_cast<std::uint64_t>(time.tv_sec) * second_ns +
+           static_cast<std::uint64_t>(time.tv_nsec) - now() + at;
+}
+
 void wait_until(std::uint64_t at) {
     const timespec time{static_cast<time_t>(at / 1000000000u), static_cast<long>(at % 1000000000u)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) != 0) {
@@ -58,7 +66,10 @@ int launch(const void* stream, unsigned blocks) {
     if (full_until != 0) wait_until(full_until);
     const std::lock_guard guard(driver().lock);
     Queue& queue = queues()[stream];
-    queue.end = std::max(now(), queue.end) + length;
+    const std::uint64_t begin = std::max(now(), queue.end);
+    queue.end = begin + length;
+    count_busy(driver().visible[static_cast<std::size_t>(current()->device)], wall(begin),
+               wall(queue.end));
     queue.ends.push_back(queue.end);
     std::atomic_ref(world().busy_ns).fetch_add(length);
     return success;

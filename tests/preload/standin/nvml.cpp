@@ -4,10 +4,12 @@
 #include "tests/preload/standin/nvml_script.hpp"
 #include "tests/preload/standin/world.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 using namespace standin;
 
@@ -41,6 +43,12 @@ int list(const void* handle, std::uint32_t* count, Info* infos) {
     }
     return *count <= room ? 0 : 7;
 }
+
+struct Utilization {
+    std::uint32_t pid;
+    unsigned long long time_us;
+    std::uint32_t sm, memory, encoder, decoder;
+};
 
 struct V1 {
     std::uint32_t pid;
@@ -143,6 +151,31 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(void* device, unsigned* count, V2*)
     if (const int failure = failure_of(device)) return failure;
     *count = 0;
     return 0;
+}
+
+int nvmlDeviceGetProcessUtilization(void* device, Utilization* samples, unsigned* count,
+                                    unsigned long long since_us) {
+    COUNT_CALL("nvmlDeviceGetProcessUtilization");
+    if (const int failure = failure_of(device)) return failure;
+    if (instance_of(device).card >= 0) return not_supported;
+    if (count == nullptr) return invalid_argument;
+    const unsigned room = samples == nullptr ? 0 : *count;
+    *count = 0;
+    const std::uint64_t second = static_cast<std::uint64_t>(time(nullptr)) - 1;  // it lags
+    if ((second + 1) * 1000000 <= since_us) return not_found;
+    sweep();
+    for (const Holder& one : world().holders) {
+        const std::uint64_t busy = one.taken == 1 ? busy_in(one, card_of(device), second) : 0;
+        const std::uint64_t percent = std::min<std::uint64_t>(busy * 100 / second_ns, 100);
+        const std::uint32_t pid = percent == 0 ? 0 : pid_of(one);
+        if (pid == 0) continue;
+        if (*count < room)
+            samples[*count] = {
+                pid, (second + 1) * 1000000, static_cast<std::uint32_t>(percent), 0, 0, 0};
+        ++*count;
+    }
+    if (*count == 0) return not_found;
+    return *count <= room ? 0 : 7;
 }
 
 int nvmlDeviceGetUtilizationRates(void* device, std::uint32_t* rates) {

@@ -1,5 +1,6 @@
 #include "tests/preload/standin/world.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -155,6 +156,7 @@ void sweep() {
         std::memset(one.blocks, 0, sizeof one.blocks);
         std::memset(one.overhead, 0, sizeof one.overhead);
         std::memset(one.contexts, 0, sizeof one.contexts);
+        std::memset(one.busy_second, 0, sizeof one.busy_second);
         std::atomic_ref(one.taken).store(0);
     }
 }
@@ -191,6 +193,24 @@ void give_overhead(int device, std::uint64_t bytes) {
 
 void count_context(int device, int change) {
     at(holder().contexts[device]).fetch_add(static_cast<std::uint64_t>(std::int64_t{change}));
+}
+
+void count_busy(int device, std::uint64_t from_ns, std::uint64_t to_ns) {
+    Holder& one = holder();
+    while (from_ns < to_ns) {
+        const std::uint64_t second = from_ns / second_ns;
+        const std::uint64_t end = std::min(to_ns, (second + 1) * second_ns);
+        const std::uint64_t place = second % busy_seconds;
+        if (at(one.busy_second[device][place]).exchange(second) != second)
+            at(one.busy_ns[device][place]).store(0);
+        at(one.busy_ns[device][place]).fetch_add(end - from_ns);
+        from_ns = end;
+    }
+}
+
+std::uint64_t busy_in(const Holder& one, int device, std::uint64_t second) {
+    const std::uint64_t place = second % busy_seconds;
+    return one.busy_second[device][place] == second ? one.busy_ns[device][place] : 0;
 }
 
 std::uint64_t used_on(int device) {

@@ -19,6 +19,9 @@ inline constexpr std::uint64_t reserved_bytes = 644939776;  // NVML's total has 
 inline constexpr int multiprocessors = 132;
 inline constexpr int threads_per_multiprocessor = 2048;
 
+inline constexpr std::uint64_t second_ns = 1000000000;
+inline constexpr int busy_seconds = 4;  // that are remembered
+
 struct Holder {
     std::uint32_t pid;
     std::uint32_t taken;  // slot in use
@@ -27,6 +30,9 @@ struct Holder {
     std::uint64_t blocks[max_devices];    // what a share is charged for
     std::uint64_t overhead[max_devices];  // contexts and stacks
     std::uint64_t contexts[max_devices];
+    // GPU time of kernels, by the second of the wall clock that they ran in: those of the last few.
+    std::uint64_t busy_second[max_devices][busy_seconds];
+    std::uint64_t busy_ns[max_devices][busy_seconds];
 };
 
 struct World {
@@ -61,6 +67,11 @@ bool take_overhead(int device, std::uint64_t bytes);
 void give_overhead(int device, std::uint64_t bytes);
 /// Counts a context made (1) or destroyed (-1).
 void count_context(int device, int change);
+
+/// Counts a kernel that runs on a card between two points of the wall clock, in ns.
+void count_busy(int device, std::uint64_t from_ns, std::uint64_t to_ns);
+/// GPU time of a process's kernels in a second of the wall clock; 0 where that is long ago.
+std::uint64_t busy_in(const Holder& one, int device, std::uint64_t second);
 
 /// Bytes of all living processes on a card.
 std::uint64_t used_on(int device);
