@@ -86,9 +86,11 @@ void render_xids(std::string& out, const XidCounts& xids) {
 void render_notices(std::string& out, const MetricFacts& facts) {
     constexpr std::string_view name = "drawbridge_agent_notices_total";
     append_metric_head(out, name, "counter",
-                       "Attempts to tell the API server of claim status and events.");
+                       "Attempts to tell the API server of claim status, events and evictions.");
     const std::pair<std::string_view, const NoticeCounts&> kinds[] = {
-        {"claim-status", facts.claim_status}, {"event", facts.events}};
+        {"claim-status", facts.claim_status},
+        {"event", facts.events},
+        {"eviction", facts.evictions}};
     for (const auto& [kind, counts] : kinds) {
         const std::pair<std::string_view, std::uint64_t> ends[] = {{"delivered", counts.delivered},
                                                                    {"failed", counts.failed},

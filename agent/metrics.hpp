@@ -31,6 +31,7 @@ struct MetricFacts {
     std::uint64_t orphans = 0;
     NoticeCounts claim_status = {};
     NoticeCounts events = {};
+    NoticeCounts evictions = {};
     CdiState cdi = CdiState::unknown;
     std::int64_t instances = 1;
     XidCounts xids = {};

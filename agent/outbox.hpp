@@ -1,6 +1,6 @@
 #pragma once
 // What is still to be told to the API server, where it does no harm if it is late or lost: claim
-// status and events. Pure: bounded, by key, with a wait after failures.
+// status, events, and evictions. Pure: bounded, by key, with a wait after failures.
 
 #include "base/clock.hpp"
 
@@ -15,7 +15,7 @@
 
 namespace drawbridge::agent {
 
-enum class NoticeKind { claim_status, event };
+enum class NoticeKind { claim_status, event, eviction };
 
 /// One call to the API server.
 struct Notice {

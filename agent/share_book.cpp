@@ -7,6 +7,11 @@
 #include <utility>
 
 namespace drawbridge::agent {
+namespace {
+
+constexpr std::uint64_t gpu_news_ns = 5'000'000'000;
+
+}  // namespace
 
 std::uint64_t nanoseconds(base::Clock::Steady time) {
     return static_cast<std::uint64_t>(
@@ -23,27 +28,49 @@ base::Result<ShareActivity> ShareBook::look(const std::string& share, std::int64
     history.take(*copy, nanoseconds(clock_.steady()));
     ShareActivity activity{use_of(*copy, physical_bytes), history.totals(), history.rates()};
     if (const auto found = overheads_.find(share); found != overheads_.end()) {
-        activity.overhead_bytes = std::min(found->second, physical_bytes - activity.use.used_bytes);
-        activity.use.used_bytes += activity.overhead_bytes;
+        activity.use.used_bytes +=
+            std::min(found->second.uncounted, physical_bytes - activity.use.used_bytes);
+        activity.overhead_bytes = std::min(found->second.bytes, activity.use.used_bytes);
     }
-    if (const auto found = strangers_.find(share); found != strangers_.end())
-        activity.strangers = found->second;
+    if (const auto found = suspects_.find(share); found != suspects_.end())
+        activity.suspect = found->second;
     return activity;
 }
 
-void ShareBook::set_overhead(const std::string& share, std::int64_t bytes) {
+void ShareBook::set_overhead(const std::string& share, const MeasuredOverhead& overhead) {
     const std::lock_guard lock(mutex_);
-    overheads_[share] = bytes;
+    overheads_[share] = overhead;
 }
 
-void ShareBook::set_strangers(std::map<std::string, std::int64_t> strangers) {
+void ShareBook::add_gpu_time(const std::string& share, const GpuTime& time) {
     const std::lock_guard lock(mutex_);
-    strangers_ = std::move(strangers);
+    GpuCount& count = gpu_[share];
+    count.use = {.ns = count.use.ns + time.ns, .busy = time.ns != 0};
+    count.told_ns = nanoseconds(clock_.steady());
 }
 
-std::map<std::string, std::int64_t> ShareBook::strangers() const {
+std::optional<GpuUse> ShareBook::gpu_use(const std::string& share) const {
     const std::lock_guard lock(mutex_);
-    return strangers_;
+    const auto found = gpu_.find(share);
+    if (found == gpu_.end()) return std::nullopt;
+    const bool is_old = nanoseconds(clock_.steady()) - found->second.told_ns > gpu_news_ns;
+    return is_old ? std::nullopt : std::optional(found->second.use);
+}
+
+std::uint64_t ShareBook::charged_ns(const std::string& share) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = histories_.find(share);
+    return found == histories_.end() ? 0 : found->second.totals().busy_ns;
+}
+
+void ShareBook::set_suspects(Suspects suspects) {
+    const std::lock_guard lock(mutex_);
+    suspects_ = std::move(suspects);
+}
+
+Suspects ShareBook::suspects() const {
+    const std::lock_guard lock(mutex_);
+    return suspects_;
 }
 
 bool ShareBook::take(const std::string& share, const LedgerCopy& copy) {
@@ -61,6 +88,7 @@ void ShareBook::keep_only(const std::vector<std::string>& shares) {
     };
     std::erase_if(histories_, is_gone);
     std::erase_if(overheads_, is_gone);
+    std::erase_if(gpu_, is_gone);
 }
 
 }  // namespace drawbridge::agent

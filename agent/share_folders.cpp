@@ -75,6 +75,7 @@ Result<bool> ShareFolders::change(const std::string& name, const ShareLimits& wa
         return tl::unexpected(found.error());
     const std::uint64_t generation = generation_of(*page);
     std::string fresh = limits_page(wanted, generation & ~std::uint64_t{1});
+    if (found) keep_measured(fresh, *page);
     const auto [offset, size] = guarded_fields();
     const bool same = page->compare(offset, size, fresh, offset, size) == 0;
     // Odd: somebody ended between the writes.

@@ -61,7 +61,11 @@ constexpr std::array share_metrics = {
                 [](const ShareStatus& s) { return fmt::to_string(s.activity.overhead_bytes); }},
     ShareMetric{"bypass_suspected", "gauge",
                 "Processes of a share's containers that use the GPU without the preload library.",
-                [](const ShareStatus& s) { return fmt::to_string(s.activity.strangers); }},
+                [](const ShareStatus& s) { return fmt::to_string(s.activity.suspect.strangers); }},
+    ShareMetric{
+        "overrun_bytes", "gauge",
+        "Memory beyond a share's limit that the driver counts, for ten seconds and more.",
+        [](const ShareStatus& s) { return fmt::to_string(s.activity.suspect.overrun_bytes); }},
     ShareMetric{"processes", "gauge", "Processes that use a share.",
                 [](const ShareStatus& s) { return fmt::to_string(s.activity.use.processes); }}};
 

@@ -18,6 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
 constexpr std::int64_t permille_of_percent = 10;
+constexpr std::int64_t usual_priority = 1;  // of a share that asks for none, as HAMi-core's
 constexpr std::uint32_t busy_scale_one = 1U << 16U;
 constexpr std::array<std::size_t, 5> uuid_groups = {8, 4, 4, 4, 12};
 
@@ -72,6 +73,16 @@ std::uint32_t policy_of(const ShareConfig& config) {
             break;
     }
     return DRAWBRIDGE_POLICY_DEFAULT;
+}
+
+/// Who has a whole card may set its clocks; who has a part would set them for the others too.
+std::uint32_t flags_of(const ShareLimits& limits) {
+    constexpr std::int64_t mib = 1 << 20;
+    constexpr std::int64_t all_cores = 100;
+    constexpr std::uint32_t flags = DRAWBRIDGE_CHARGE_MANAGED | DRAWBRIDGE_CHARGE_OVERHEAD;
+    const bool whole = limits.amounts.cores >= all_cores &&
+                       limits.amounts.memory_bytes > limits.physical_bytes - mib;
+    return whole ? flags : flags | DRAWBRIDGE_DENY_SETTINGS;
 }
 
 /// Cores of zero are no limit, as under HAMi (legacy-requests.md 1.3); so is a full card.
@@ -136,12 +147,12 @@ std::string limits_page(const ShareLimits& limits, std::uint64_t generation) {
     copy_text(page->pci_bus_id, limits.pci_bus_id);
     copy_text(page->claim_uid, limits.claim_uid);
     page->share_index = static_cast<std::uint32_t>(limits.share_index);
-    page->flags = DRAWBRIDGE_CHARGE_MANAGED | DRAWBRIDGE_CHARGE_OVERHEAD;
+    page->flags = flags_of(limits);
     page->memory_bytes = static_cast<std::uint64_t>(limits.amounts.memory_bytes);
     page->physical_bytes = static_cast<std::uint64_t>(limits.physical_bytes);
     page->core_permille = permille_of(limits.amounts.cores);
     page->policy = policy_of(limits.config);
-    page->priority = static_cast<std::uint32_t>(limits.config.priority.value_or(0));
+    page->priority = static_cast<std::uint32_t>(limits.config.priority.value_or(usual_priority));
     page->busy_scale = busy_scale_one;
     return bytes_of(*page);
 }
@@ -149,6 +160,15 @@ std::string limits_page(const ShareLimits& limits, std::uint64_t generation) {
 GuardedFields guarded_fields() {
     constexpr std::size_t from = offsetof(drawbridge_limits, device_uuid);
     return {from, offsetof(drawbridge_limits, heartbeat_ns) - from};
+}
+
+void keep_measured(std::string& page, std::string_view from) {
+    DCHECK(page.size() == DRAWBRIDGE_LIMITS_SIZE && from.size() == DRAWBRIDGE_LIMITS_SIZE);
+    const auto keep = [&](std::size_t offset, std::size_t size) {
+        page.replace(offset, size, from.substr(offset, size));
+    };
+    keep(offsetof(drawbridge_limits, context_bytes), sizeof(drawbridge_limits::context_bytes));
+    keep(offsetof(drawbridge_limits, busy_scale), sizeof(drawbridge_limits::busy_scale));
 }
 
 std::size_t generation_offset() {
@@ -181,6 +201,9 @@ base::Result<ReadLimits> read_limits(std::string_view file) {
     return ReadLimits{.generation = (*page)->generation,
                       .memory_bytes = static_cast<std::int64_t>((*page)->memory_bytes),
                       .core_permille = (*page)->core_permille,
+                      .priority = (*page)->priority,
+                      .busy_scale = (*page)->busy_scale,
+                      .paused_until_ns = (*page)->paused_until_ns,
                       .boot_id = uuid_text((*page)->boot_id),
                       .device_uuid = uuid_text((*page)->device_uuid)};
 }

@@ -41,6 +41,9 @@ struct GuardedFields {
 };
 [[nodiscard]] GuardedFields guarded_fields();
 
+/// Copies what the agent measures, and no settings or claim say, from one page into another.
+void keep_measured(std::string& page, std::string_view from);
+
 /// Where `generation` lies, and its bytes.
 [[nodiscard]] std::size_t generation_offset();
 [[nodiscard]] std::string generation_bytes(std::uint64_t generation);
@@ -55,6 +58,9 @@ struct ReadLimits {
     std::uint64_t generation = 0;
     std::int64_t memory_bytes = 0;
     std::int64_t core_permille = 0;
+    std::uint32_t priority = 0;  ///< 0 is high, 1 what a share has that asks for none
+    std::uint32_t busy_scale = 0;
+    std::uint64_t paused_until_ns = 0;
     std::string boot_id = {};      ///< as above
     std::string device_uuid = {};  ///< without `GPU-` or `MIG-`
 

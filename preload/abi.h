@@ -73,7 +73,8 @@ enum drawbridge_flag {
 struct drawbridge_limits {
     struct drawbridge_header header;
     uint64_t generation;     /* odd while the agent writes the fields below, up to and including
-                                busy_scale */
+                                busy_scale. What it measures, context_bytes and busy_scale, also
+                                changes alone, a word at a time. */
     uint8_t device_uuid[16]; /* GPU or MIG device, binary as cuDeviceGetUuid_v2 gives it */
     uint8_t
         boot_id[16]; /* /proc/sys/kernel/random/boot_id, binary; another one: the file is stale */

@@ -63,7 +63,7 @@ AgentProcess::AgentProcess(AgentOptions options)
                           .cdi = options_.paths.cdi,
                           .lock = plugin_folder_ + "/lock"};
     flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths, options_.step);
-    keeper_ = std::make_unique<ShareKeeper>(io_.get_executor(), files_, flow_->folders(), clock_);
+    keeper_ = std::make_unique<ShareKeeper>(io_.get_executor(), files_, *flow_, clock_);
     checks_ =
         std::make_unique<NodeChecks>(NodeCheckParts{.files = files_,
                                                     .runtime_socket = options_.paths.runtime,
@@ -106,7 +106,7 @@ Result<void> AgentProcess::connect() {
                                                               .pod_resources = pod_resources});
     courier_ = std::make_unique<Courier>(CourierParts{strand_, *api_, clock_, options_.node});
     claims_ = std::make_unique<ClaimReport>(
-        ClaimReportParts{metrics_, *flow_, *courier_, pool_.get_executor()});
+        ClaimReportParts{metrics_, *flow_, *courier_, pool_.get_executor(), options_.evict});
     report_ = std::make_unique<NodeReport>(
         ReportParts{.flow = *flow_,
                     .book = keeper_->book(),
@@ -271,7 +271,6 @@ void AgentProcess::look_at_devices() {
     auto inventory = devices_->look();
     report_->set_devices(inventory.has_value(), devices_->trouble());
     report_->set_xids(source_->xids());
-    keeper_->measure(*source_);
     if (!devices_->trouble().empty())
         base::log_event(Level::warn, "devices", {{"reason", devices_->trouble()}});
     take(inventory.value_or(Inventory()));
@@ -380,7 +379,8 @@ int AgentProcess::run() {
     look_later();
     tell_health();
     reconcile_later();
-    keeper_->start();
+    keeper_->start({device_pool_.get_executor(), *source_,
+                    [this](const auto&... news) { claims_->suspected(news...); }});
     io_.run();
     device_pool_.join();
     keeper_->stop();

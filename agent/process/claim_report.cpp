@@ -1,5 +1,6 @@
 #include "agent/process/claim_report.hpp"
 
+#include "agent/share_record.hpp"
 #include "base/log.hpp"
 
 #include <boost/asio/post.hpp>
@@ -7,6 +8,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace drawbridge::agent {
@@ -44,6 +46,17 @@ void ClaimReport::ended(const ClaimWork& work) {
         base::log_event(Level::warn, "share_config",
                         {{"uid", work.claim.uid}, {"reason", warning}});
     show(work);
+}
+
+void ClaimReport::suspected(const std::string& share, const Suspect& before, const Suspect& now) {
+    boost::asio::post(parts_.pool, [parts = parts_, share, before, now] {
+        const auto found = find_share(parts.flow, share);
+        if (!found) return;
+        auto occurrences = suspect_occurrences(before, now, found->record, found->share);
+        if (parts.evict && !occurrences.empty())
+            parts.courier.send(eviction_notices(now, found->record));
+        parts.courier.tell(std::move(occurrences));
+    });
 }
 
 /// What people find of it in the cluster. Nobody waits for it.

@@ -5,8 +5,11 @@
 #include "agent/prepare_flow.hpp"
 #include "agent/process/courier.hpp"
 #include "agent/process/dra_service.hpp"
+#include "agent/suspects.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
+
+#include <string>
 
 namespace drawbridge::agent {
 
@@ -15,6 +18,7 @@ struct ClaimReportParts {
     PrepareFlow& flow;
     Courier& courier;
     boost::asio::any_io_executor pool;
+    bool evict = false;  ///< pods whose processes take more than their share
 };
 
 /// Any thread. Does not block: what needs the disk is done on the pool.
@@ -23,6 +27,8 @@ public:
     explicit ClaimReport(ClaimReportParts parts) : parts_(std::move(parts)) {}
 
     void ended(const ClaimWork& work);
+    /// What the processes of a share are suspected of now, and what they were before.
+    void suspected(const std::string& share, const Suspect& before, const Suspect& now);
 
 private:
     void show(const ClaimWork& work);

@@ -1,6 +1,7 @@
 #include "agent/process/courier.hpp"
 
 #include "agent/claim_status.hpp"
+#include "agent/suspects.hpp"
 #include "base/log.hpp"
 #include "kube/client/backoff.hpp"
 
@@ -23,6 +24,7 @@ constexpr std::chrono::hours no_field_time{1};
 constexpr std::chrono::hours idle_time{1};
 
 std::string_view kind_name(NoticeKind kind) {
+    if (kind == NoticeKind::eviction) return "eviction";
     return kind == NoticeKind::claim_status ? "claim-status" : "event";
 }
 
@@ -73,6 +75,13 @@ void Courier::tell(std::vector<Occurrence> occurrences) {
     });
 }
 
+void Courier::send(std::vector<Notice> notices) {
+    asio::post(parts_.strand, [this, notices = std::move(notices)] {
+        for (const Notice& notice : notices)
+            put(notice);
+    });
+}
+
 NoticeCounts Courier::counts(NoticeKind kind) const {
     const Count& count = counts_[static_cast<std::size_t>(kind)];
     return {.delivered = count.delivered, .failed = count.failed, .dropped = count.dropped};
@@ -110,6 +119,7 @@ asio::awaitable<Delivery> Courier::deliver(const Outbox::Turn& turn) {
 
 Delivery Courier::judge(const Outbox::Turn& turn, const Result<base::JsonDocument>& answer) {
     if (turn.notice.kind == NoticeKind::event) return event_delivery(answer);
+    if (turn.notice.kind == NoticeKind::eviction) return eviction_delivery(answer);
     switch (status_end(answer, turn.failures)) {
         case StatusEnd::kept:
             return Delivery::done;

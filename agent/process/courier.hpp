@@ -40,6 +40,8 @@ public:
     void unprepared(std::string claim_uid);
     /// Any thread.
     void tell(std::vector<Occurrence> occurrences);
+    /// Any thread.
+    void send(std::vector<Notice> notices);
 
     /// Works until the API client is stopped; on the strand.
     [[nodiscard]] boost::asio::awaitable<void> run(std::function<double()> random);
@@ -64,7 +66,7 @@ private:
     Outbox outbox_;
     EventBook book_;
     std::shared_ptr<kube::client::Event> wake_;
-    std::array<Count, 2> counts_;  ///< by NoticeKind
+    std::array<Count, 3> counts_;  ///< by NoticeKind
     std::string last_reason_;
     std::optional<base::Clock::Steady> no_status_until_;
 };

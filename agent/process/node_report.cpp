@@ -70,9 +70,16 @@ std::vector<std::string> NodeReport::remarks() const {
     std::vector<std::string> remarks = parts_.checks.remarks();
     if (publish_.published && !publish_.trouble.empty()) remarks.push_back(publish_.trouble);
     if (devices_known_ && !device_trouble_.empty()) remarks.push_back(device_trouble_);
-    for (const auto& [share, count] : parts_.book.strangers()) {
-        remarks.push_back(fmt::format("share {}: {} process{} on the GPU without the library",
-                                      share, count, count == 1 ? "" : "es"));
+    for (const auto& [share, suspect] : parts_.book.suspects()) {
+        const std::int64_t count = suspect.strangers;
+        if (count > 0) {
+            remarks.push_back(fmt::format("share {}: {} process{} on the GPU without the library",
+                                          share, count, count == 1 ? "" : "es"));
+        }
+        if (suspect.overrun_bytes > 0) {
+            remarks.push_back(fmt::format("share {}: {} MiB held beyond its limit", share,
+                                          suspect.overrun_bytes >> 20U));
+        }
     }
     if (publish_.published && publish_.devices == 0) remarks.emplace_back("no device is offered");
     return remarks;
@@ -116,7 +123,8 @@ http::HttpAnswer NodeReport::metrics() const {
                       .cdi_files = parts_.flow.count_cdi_files(),
                       .orphans = parts_.orphans(),
                       .claim_status = parts_.notices(NoticeKind::claim_status),
-                      .events = parts_.notices(NoticeKind::event)};
+                      .events = parts_.notices(NoticeKind::event),
+                      .evictions = parts_.notices(NoticeKind::eviction)};
     facts.cdi = parts_.checks.cdi();
     facts.instances = parts_.checks.instances();
     facts.prepared_claims = std::ranges::count_if(stored->records, [](const ClaimRecord& record) {

@@ -84,6 +84,9 @@ std::variant<AgentOptions, ExitNow> parse_options(int count, char** arguments) {
                  "give containers HAMi's environment variables too");
     app.add_flag("--device-metadata", options.device_metadata,
                  "give containers the attributes of their devices as files (KEP-5304)");
+    base::add_choice<bool>(app, "--on-bypass", options.evict, {{"report", false}, {"evict", true}},
+                           "what becomes of pods whose processes take more of a GPU than their "
+                           "share: told of, or evicted too (default report)");
     base::add_choice<HamiMetrics>(
         app, "--hami-metrics", options.hami_metrics,
         {{"off", HamiMetrics::off}, {"current", HamiMetrics::current}, {"all", HamiMetrics::all}},

@@ -41,6 +41,7 @@ struct AgentOptions {
     bool legacy_variables = false;
     bool device_metadata = false;
     HamiMetrics hami_metrics = HamiMetrics::off;
+    bool evict = false;  ///< pods whose processes take more of a GPU than their share
     base::Level log_level = base::Level::info;
     /// For tests, which stop there; no argument sets it: called before each step of a claim.
     std::function<void(std::string_view)> step = {};

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_cluster import FakeCluster
-from material import DRIVER, ROOT, Agent
+from material import DRIVER, NVML, ROOT, Agent
 
 BUILD = Path(os.environ.get("DRAWBRIDGE_PRELOAD_BUILD", ROOT / "build" / "debug"))
 MIB = 1 << 20
@@ -50,7 +50,11 @@ class Container:
         """`mounted`: with the share mounted where a container has it, and with processes and mounts of its own as one has."""
         environment = self.environment if preload else {key: value for key, value in self.environment.items() if key != "LD_PRELOAD"}
         inside = f"/run/drawbridge/shares/{self.share.name}"
-        mount = f'mount -t tmpfs none /run && mkdir -p {inside} && mount --bind {self.share} {inside} && exec "$@"'
+        # As the kubelet does, with the pod's UID in the path.
+        hosts = self.root / "pods" / "pod-uid" / "etc-hosts"
+        hosts.parent.mkdir(parents=True, exist_ok=True)
+        hosts.touch()
+        mount = f'mount -t tmpfs none /run && mkdir -p {inside} && mount --bind {self.share} {inside} && mount --bind {hosts} /etc/hosts && exec "$@"'
         return Program(script, environment, ["unshare", "--mount", "--pid", "--mount-proc", "--kill-child", "sh", "-c", mount, "sh"] if mounted else [])
 
 
@@ -61,9 +65,18 @@ def start_on_this_boot(agent: Agent, *arguments: str) -> None:
     agent.start(*arguments)
 
 
-def container(agent: Agent, cluster: FakeCluster, name: str, policy: str = "default", **share: Any) -> Container:
+def start_on_nvml(agent: Agent, *arguments: str) -> None:
+    """On the stand-in's NVML, in the same world as the programs."""
+    root = agent.folder / "driver"
+    (root / "usr" / "lib64").mkdir(parents=True)
+    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(NVML)
+    agent.boot_id_file.write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
+    agent.start("--driver-root", str(root), *arguments, devices=False, DRAWBRIDGE_STANDIN_STATE=str(agent.folder / "world"))
+
+
+def container(agent: Agent, cluster: FakeCluster, name: str, policy: str = "default", priority: int = 1, **share: Any) -> Container:
     """One that was given a share of the first card."""
-    parameters = {"apiVersion": "gpu.drawbridge.dev/v1", "kind": "ShareConfig", "corePolicy": policy}
+    parameters = {"apiVersion": "gpu.drawbridge.dev/v1", "kind": "ShareConfig", "corePolicy": policy, "priority": priority}
     config = [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}]
     cluster.wait_until(lambda: bool(cluster.devices()))
     claim = cluster.claim(name, [{"device": cluster.devices()[0]["name"], "memory": "8Gi", **share}], config=config)
@@ -83,10 +96,14 @@ class Program:
         assert self.process.stdout
         return self.process.stdout.readline().strip()
 
-    def do(self, statement: str) -> None:
+    def start(self, statement: str) -> None:
+        """Begins it, and does not wait for its end."""
         assert self.process.stdin
         self.process.stdin.write(statement + "\n")
         self.process.stdin.flush()
+
+    def do(self, statement: str) -> None:
+        self.start(statement)
         assert self.line() == "done"
 
     def __enter__(self) -> Program:

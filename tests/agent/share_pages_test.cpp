@@ -60,6 +60,30 @@ TEST_CASE("no cores and all cores are both no limit") {
     }
 }
 
+TEST_CASE("a share that asks for no priority is outranked by one that asks for the high one") {
+    for (const auto& [asked, priority] :
+         {std::pair{std::optional<std::int64_t>(), 1U}, {0, 0U}, {1, 1U}}) {
+        ShareLimits given = limits();
+        given.config.priority = asked;
+        const auto read = read_limits(limits_page(given, 2));
+        REQUIRE(read);
+        CHECK(read->priority == priority);
+    }
+}
+
+TEST_CASE("who has a part of a card may not change its settings") {
+    for (const auto& [mib, cores, denied] :
+         {std::tuple{80 << 10, 100, false}, {80 << 10, 99, true}, {(80 << 10) - 1, 100, true}}) {
+        ShareLimits given = limits();
+        given.amounts = {std::int64_t{mib} << 20, cores, 10};
+        given.physical_bytes += 1000;  // which is no whole MiB
+        drawbridge_limits read;
+        std::memcpy(&read, limits_page(given, 2).data(), sizeof read);
+        CHECK(((read.flags & DRAWBRIDGE_DENY_SETTINGS) != 0) == denied);
+        CHECK((read.flags & DRAWBRIDGE_CHARGE_OVERHEAD) != 0);
+    }
+}
+
 TEST_CASE("what was written is read back, anything else is refused") {
     const std::string page = limits_page(limits(), 4);
     const auto back = read_limits(page);

@@ -57,9 +57,7 @@ def test_rates_are_those_of_the_last_seconds(agent: Agent, cluster: FakeCluster)
     port = started(agent)
     box = container(agent, cluster, "train", policy="force", cores=10)
     with box.run(KERNEL) as program:
-        assert program.process.stdin
-        program.process.stdin.write("work(1000)\n")  # ten seconds at a tenth of the card
-        program.process.stdin.flush()
+        program.start("work(1000)")  # ten seconds at a tenth of the card
         wait_until(lambda: share(port)["perSecond"]["throttledMilliseconds"] > 100 and share(port)["perSecond"]["launches"] > 0)
 
 
