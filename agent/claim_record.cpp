@@ -21,7 +21,9 @@ constexpr std::string_view head = R"({"version":)";
 constexpr std::string_view before_checksum = R"(,"checksum":")";
 constexpr std::string_view before_claim = R"(","claim":)";
 constexpr std::string_view tail = "}\n";
-constexpr std::array<std::string_view, 3> states = {"Started", "Completed", "Unprepared"};
+constexpr std::array<std::string_view, 2> states = {"Started", "Unprepared"};
+// Of an agent that writes the record again behind the CDI file (node-agent.md 4).
+constexpr std::string_view also_started = "Completed";
 constexpr std::array<std::string_view, 11> known = {"uid",     "namespace", "name",   "podClaim",
                                                     "pods",    "state",     "bootId", "cdiDigest",
                                                     "library", "time",      "shares"};
@@ -87,7 +89,9 @@ Share read_share(JsonReader& reader, const Spot& at) {
 }
 
 ClaimState read_state(JsonReader& reader, const Spot& at) {
-    const auto* const found = std::ranges::find(states, reader.text(at));
+    const std::string text = reader.text(at);
+    if (text == also_started) return ClaimState::started;
+    const auto* const found = std::ranges::find(states, text);
     if (found != states.end()) return static_cast<ClaimState>(found - states.begin());
     reader.refuse(at, "no such state");
     return ClaimState::started;

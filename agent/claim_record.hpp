@@ -12,9 +12,10 @@
 
 namespace drawbridge::agent {
 
-/// started: files may be there in part; completed: the kubelet was or may be told; unprepared: a
-/// tombstone, so that a call that comes late is known (node-agent.md 3).
-enum class ClaimState { started, completed, unprepared };
+/// started: it counts in all sums, and its files are being made or are there. Which of both is told
+/// by its CDI file, which is made last: the claim is prepared where that is the one the record
+/// names. unprepared: a tombstone, so that a call that comes late is known (node-agent.md 3).
+enum class ClaimState { started, unprepared };
 
 /// A part of a device that was given to a claim, and what the container is told of it.
 struct Share {
@@ -37,7 +38,7 @@ struct ClaimRecord {
     std::vector<std::string> pods = {};  ///< names of those that it was reserved for
     ClaimState state = ClaimState::started;
     std::string boot_id = {};     ///< in which its files were made; empty: not known
-    std::string cdi_digest = {};  ///< of the CDI file; empty before it is written
+    std::string cdi_digest = {};  ///< of the CDI file that its containers get; empty: of none
     std::string library = {};     ///< build of the preload library that it names; empty: none
     std::vector<Share> shares = {};
     std::int64_t time = 0;  ///< Unix seconds of the last change of state

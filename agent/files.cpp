@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
@@ -35,6 +36,8 @@ std::string folder_of(const std::string& path) {
 
 /// A tenant's user may reach a file in the folder whose name it knows, and no more.
 constexpr mode_t folder_mode = 0711;
+
+constexpr std::chrono::milliseconds settling_time{100};
 
 base::Sync sync_of(WriteHow how) {
     switch (how) {
@@ -90,6 +93,8 @@ using FolderPtr = std::unique_ptr<DIR, CloseFolder>;
 
 Result<void> DiskFiles::write(const std::string& path, std::string_view text, WriteHow how,
                               mode_t mode) {
+    auto written = base::write_file_atomically(path, text, mode, sync_of(how));
+    if (written || written.error().kind != ErrorKind::not_found) return written;
     if (auto made = make_folder(folder_of(path)); !made) return made;
     return base::write_file_atomically(path, text, mode, sync_of(how));
 }
@@ -107,6 +112,18 @@ Result<void> DiskFiles::patch(const std::string& path, std::size_t offset, std::
 
 Result<std::string> DiskFiles::read(const std::string& path, std::size_t max_bytes) {
     return base::read_file(path, max_bytes);
+}
+
+Result<FileStamp> DiskFiles::stamp(const std::string& path) {
+    struct stat facts {};
+    if (::lstat(path.c_str(), &facts) != 0) return failure("look at", path);
+    const auto changed = std::chrono::seconds(facts.st_ctim.tv_sec) +
+                         std::chrono::nanoseconds(facts.st_ctim.tv_nsec);
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return FileStamp{.inode = facts.st_ino,
+                     .changed = changed.count(),
+                     .size = static_cast<std::uint64_t>(facts.st_size),
+                     .settled = now - changed > settling_time};
 }
 
 Result<void> DiskFiles::remove(const std::string& path) {

@@ -4,6 +4,7 @@
 #include "base/result.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -15,6 +16,20 @@ namespace drawbridge::agent {
 /// whole: a power cut leaves what was there before or what is there now, and not a part of it.
 /// atomic: replaced as a whole, but not waited for; for what a reboot makes worthless.
 enum class WriteHow { durable, whole, atomic };
+
+/// Tells one content of a file from the next: whoever replaces it gives it another.
+struct FileStamp {
+    std::uint64_t inode = 0;
+    std::int64_t changed = 0;  ///< nanoseconds of the wall clock
+    std::uint64_t size = 0;
+    /// Too old for a change to come that leaves the stamp as it is: the clock of a file system
+    /// ticks every few milliseconds.
+    bool settled = false;
+
+    [[nodiscard]] bool operator==(const FileStamp& other) const {
+        return inode == other.inode && changed == other.changed && size == other.size;
+    }
+};
 
 /// All of it blocks. Paths are absolute.
 class Files {
@@ -30,6 +45,8 @@ public:
     /// The content of a file, of at most `max_bytes`; `not_found` where there is none.
     [[nodiscard]] virtual base::Result<std::string> read(const std::string& path,
                                                          std::size_t max_bytes) = 0;
+    /// `not_found` where there is no file.
+    [[nodiscard]] virtual base::Result<FileStamp> stamp(const std::string& path) = 0;
     /// Removes a file, or a folder with the files in it. What is not there is removed already.
     [[nodiscard]] virtual base::Result<void> remove(const std::string& path) = 0;
     /// The names in a folder, sorted; none where it is missing.
@@ -45,6 +62,7 @@ public:
                                            std::string_view bytes) override;
     [[nodiscard]] base::Result<std::string> read(const std::string& path,
                                                  std::size_t max_bytes) override;
+    [[nodiscard]] base::Result<FileStamp> stamp(const std::string& path) override;
     [[nodiscard]] base::Result<void> remove(const std::string& path) override;
     [[nodiscard]] base::Result<std::vector<std::string>> list(const std::string& path) override;
 };

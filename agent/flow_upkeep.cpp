@@ -23,12 +23,12 @@ std::size_t PrepareFlow::restore_cdi_files() {
     const auto view = this->view();
     std::size_t restored = 0;
     for (const ClaimRecord& seen : stored->records) {
-        if (seen.state != ClaimState::completed || seen.boot_id != view->boot_id) continue;
+        if (seen.state != ClaimState::started || seen.boot_id != view->boot_id) continue;
         if (is_current(seen, *view) && has_cdi(seen)) continue;
         const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
         if (!held) continue;
         auto record = records_.load(seen.claim.uid);
-        if (!record || !*record || (**record).state != ClaimState::completed) continue;
+        if (!record || !*record || (**record).state != ClaimState::started) continue;
         if (is_current(**record, *view) && has_cdi(**record)) continue;
         if (redo(*view, *std::move(*record))) ++restored;
     }
@@ -49,7 +49,7 @@ void PrepareFlow::hold_claim_to_limits(const std::string& uid, std::vector<Chang
     if (!held) return;
     const auto record = records_.load(uid);
     const auto view = this->view();
-    if (!record || !*record || (**record).state != ClaimState::completed) return;
+    if (!record || !*record || (**record).state != ClaimState::started) return;
     if ((**record).boot_id != view->boot_id) return;
     for (std::size_t i = 0; i < (**record).shares.size(); ++i) {
         const auto limits = limits_for(*view, **record, i);

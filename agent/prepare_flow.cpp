@@ -133,9 +133,9 @@ Result<PrepareFlow::Answer> PrepareFlow::prepare_again(const Work& work, ClaimRe
     return redo(view, std::move(record));
 }
 
-/// Whether the claim's files were made in this boot, and the build that they name is there.
+/// Whether the claim was begun in this boot, and the build that its files name is there.
 bool PrepareFlow::is_current(const ClaimRecord& record, const NodeView& view) const {
-    return record.state == ClaimState::completed && record.boot_id == view.boot_id &&
+    return record.state == ClaimState::started && record.boot_id == view.boot_id &&
            libraries_.has(record.library);
 }
 
@@ -144,24 +144,31 @@ bool PrepareFlow::is_current(const ClaimRecord& record, const NodeView& view) co
 Result<PrepareFlow::Answer> PrepareFlow::redo(const NodeView& view, ClaimRecord record) {
     if (auto checked = check_devices(record.shares, view.inventory); !checked)
         return tl::unexpected(checked.error());
-    if (!is_current(record, view)) {
-        if (auto renewed = renew(view, record); !renewed) return tl::unexpected(renewed.error());
-    }
-    return finish(view, std::move(record));
+    auto begun = is_current(record, view) ? begin_again(view, std::move(record))
+                                          : renew(view, std::move(record));
+    if (!begun) return tl::unexpected(begun.error());
+    return finish(view, *begun);
+}
+
+/// The record names the CDI file before that is made: a file that it does not name is of a crash.
+Result<PrepareFlow::Begun> PrepareFlow::begin_again(const NodeView& view, ClaimRecord record) {
+    const std::string digest = record.cdi_digest;
+    Begun begun = named(view, std::move(record));
+    if (begun.record.cdi_digest == digest) return begun;
+    return store(std::move(begun));
 }
 
 /// Begins a stored claim anew in this boot, with the current build. Whoever removes builds holds
 /// the sums' lock, and finds the record behind it.
-Result<void> PrepareFlow::renew(const NodeView& view, ClaimRecord& record) {
-    if (auto retired = retire_folders(view, record); !retired) return retired;
+Result<PrepareFlow::Begun> PrepareFlow::renew(const NodeView& view, ClaimRecord record) {
+    if (auto retired = retire_folders(view, record); !retired)
+        return tl::unexpected(retired.error());
     const auto held = locks_.hold_sums(lock_patience);
     if (!held) return tl::unexpected(held.error());
     record.state = ClaimState::started;
     record.boot_id = view.boot_id;
     record.library = libraries_.current();
-    record.time = now();
-    step("begin");
-    return records_.save(record);
+    return store(named(view, std::move(record)));
 }
 
 /// Removes the folders of an earlier boot, before the record says that they are of this one: none
@@ -183,13 +190,13 @@ Result<void> PrepareFlow::retire_folders(const NodeView& view, const ClaimRecord
 
 Result<PrepareFlow::Answer> PrepareFlow::prepare_new(const Work& work) {
     if (!work.lookup.facts) return tl::unexpected(work.lookup.facts.error());
-    auto record = begin(work);
-    if (!record) return tl::unexpected(record.error());
-    return finish(*work.view, *std::move(record));
+    const auto begun = begin(work);
+    if (!begun) return tl::unexpected(begun.error());
+    return finish(*work.view, *begun);
 }
 
 /// Checks and stores what the claim is given, so that it counts in all sums from here on.
-Result<ClaimRecord> PrepareFlow::begin(const Work& work) {
+Result<PrepareFlow::Begun> PrepareFlow::begin(const Work& work) {
     const auto held = locks_.hold_sums(lock_patience);
     if (!held) return tl::unexpected(held.error());
     const auto stored = records_.load_all();
@@ -209,11 +216,27 @@ Result<ClaimRecord> PrepareFlow::begin(const Work& work) {
                        .state = ClaimState::started,
                        .boot_id = work.view->boot_id,
                        .library = libraries_.current(),
-                       .shares = *std::move(shares),
-                       .time = now()};
+                       .shares = *std::move(shares)};
+    return store(named(*work.view, std::move(record)));
+}
+
+/// The claim with the CDI file that it gets in this view. One without a device of ours (all results
+/// of other drivers) has nothing to inject, and gets none.
+PrepareFlow::Begun PrepareFlow::named(const NodeView& view, ClaimRecord record) const {
+    Begun begun{.record = std::move(record), .cdi = {}};
+    begun.record.cdi_digest.clear();
+    if (begun.record.shares.empty()) return begun;
+    begun.cdi = cdi_text(begun.record, view);
+    begun.record.cdi_digest = digest_of(begun.cdi);
+    return begun;
+}
+
+/// The one write of a prepare that is waited for: what the claim holds, and what its files will be.
+Result<PrepareFlow::Begun> PrepareFlow::store(Begun begun) {
+    begun.record.time = now();
     step("begin");
-    if (auto saved = records_.save(record); !saved) return tl::unexpected(saved.error());
-    return record;
+    if (auto saved = records_.save(begun.record); !saved) return tl::unexpected(saved.error());
+    return begun;
 }
 
 Result<void> PrepareFlow::make_files(const NodeView& view, const ClaimRecord& record) {
@@ -260,25 +283,16 @@ std::string PrepareFlow::cdi_text(const ClaimRecord& record, const NodeView& vie
     return cdi_json(spec);
 }
 
-Result<void> PrepareFlow::write_cdi(const std::string& uid, const std::string& text) {
-    return files_.write(cdi_path(uid), text, WriteHow::atomic, cdi_mode);
-}
-
-/// Makes the files of a stored claim and marks it completed.
-Result<PrepareFlow::Answer> PrepareFlow::finish(const NodeView& view, ClaimRecord record) {
+/// Makes the files of a stored claim, its CDI file last: where that is, all of them are.
+Result<PrepareFlow::Answer> PrepareFlow::finish(const NodeView& view, const Begun& begun) {
+    const ClaimRecord& record = begun.record;
     if (auto made = make_files(view, record); !made) return tl::unexpected(made.error());
-    // A claim without a device of ours (all results of other drivers) has nothing to inject.
     if (!record.shares.empty()) {
         step("cdi");
-        const std::string text = cdi_text(record, view);
-        if (auto written = write_cdi(record.claim.uid, text); !written)
-            return tl::unexpected(written.error());
-        record.cdi_digest = digest_of(text);
+        auto written =
+            files_.write(cdi_path(record.claim.uid), begun.cdi, WriteHow::atomic, cdi_mode);
+        if (!written) return tl::unexpected(written.error());
     }
-    record.state = ClaimState::completed;
-    record.time = now();
-    step("finish");
-    if (auto saved = records_.save(record); !saved) return tl::unexpected(saved.error());
     step("answer");
     return answer_of(record);
 }

@@ -90,7 +90,7 @@ public:
     [[nodiscard]] std::uint64_t now_asking() { return ++sequence_; }
 
     /// Prepares a claim, or answers as before. The stored answer is given without the API server's
-    /// word only where nothing has to be decided: completed, in this boot.
+    /// word only where nothing has to be decided: prepared, in this boot.
     [[nodiscard]] base::Result<std::vector<PreparedShare>> prepare(const ClaimName& claim,
                                                                    const ClaimLookup& lookup);
     /// Takes back all that was made for a claim, whatever is there of it. Needs no device and no
@@ -100,7 +100,8 @@ public:
     /// `unprepare`, if the claim's record is still what it was; whether it was.
     [[nodiscard]] base::Result<bool> unprepare_if(const ClaimRecord& seen);
 
-    /// Makes missing CDI files of completed claims of this boot again; says how many.
+    /// Makes missing CDI files of claims of this boot again, and what else a crash has kept from
+    /// being made of them; says how many.
     [[nodiscard]] std::size_t restore_cdi_files();
     /// Removes share folders and CDI files that belong to no record, builds of the preload library
     /// that no record names, and tombstones that have served their time; says how many.
@@ -128,6 +129,11 @@ private:
 
     using Answer = std::vector<PreparedShare>;
     struct Work;
+    /// A claim that counts, and the text of the CDI file that its record names.
+    struct Begun {
+        ClaimRecord record;
+        std::string cdi;
+    };
     /// When a claim was unprepared, by `sequence_` and by the clock.
     struct Burial {
         std::uint64_t sequence = 0;
@@ -136,9 +142,10 @@ private:
 
     base::Result<Answer> prepare_again(const Work& work, ClaimRecord record);
     base::Result<Answer> prepare_new(const Work& work);
-    base::Result<ClaimRecord> begin(const Work& work);
-    base::Result<Answer> finish(const NodeView& view, ClaimRecord record);
-    base::Result<void> renew(const NodeView& view, ClaimRecord& record);
+    base::Result<Begun> begin(const Work& work);
+    base::Result<Begun> begin_again(const NodeView& view, ClaimRecord record);
+    base::Result<Answer> finish(const NodeView& view, const Begun& begun);
+    base::Result<Begun> renew(const NodeView& view, ClaimRecord record);
     base::Result<void> retire_folders(const NodeView& view, const ClaimRecord& record);
     base::Result<Answer> redo(const NodeView& view, ClaimRecord record);
     base::Result<void> make_files(const NodeView& view, const ClaimRecord& record);
@@ -148,8 +155,9 @@ private:
     void hold_claim_to_limits(const std::string& uid, std::vector<ChangedShare>& changed);
     base::Result<void> make_metadata(const NodeView& view, const ClaimRecord& record);
     base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record);
-    base::Result<void> write_cdi(const std::string& uid, const std::string& text);
     [[nodiscard]] std::string cdi_text(const ClaimRecord& record, const NodeView& view) const;
+    [[nodiscard]] Begun named(const NodeView& view, ClaimRecord record) const;
+    base::Result<Begun> store(Begun begun);
     [[nodiscard]] bool is_current(const ClaimRecord& record, const NodeView& view) const;
     [[nodiscard]] bool has_cdi(const ClaimRecord& record) const;
     base::Result<void> end_claim(std::string_view uid, const ClaimRecord* record);

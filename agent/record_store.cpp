@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace drawbridge::agent {
 namespace {
 
@@ -34,17 +37,44 @@ Result<std::optional<ClaimRecord>> RecordStore::load(std::string_view uid) const
     return std::optional(*std::move(record));
 }
 
+Result<std::shared_ptr<const ClaimRecord>> RecordStore::look(std::string_view uid) const {
+    // Before the file is read: what is written in between has another stamp the next time.
+    const auto stamp = files_.stamp(path(uid));
+    if (stamp) {
+        const std::lock_guard lock(mutex_);
+        const auto found = kept_.find(uid);
+        if (found != kept_.end() && found->second.stamp == *stamp) return found->second.record;
+    }
+    auto loaded = load(uid);
+    if (!loaded) return tl::unexpected(loaded.error());
+    if (!*loaded) return nullptr;
+    auto record = std::make_shared<const ClaimRecord>(**std::move(loaded));
+    if (stamp && stamp->settled) {
+        const std::lock_guard lock(mutex_);
+        kept_.insert_or_assign(std::string(uid), Kept{*stamp, record});
+    }
+    return record;
+}
+
+void RecordStore::forget_others(const std::vector<std::string>& names) const {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(kept_, [&](const auto& entry) {
+        return !std::ranges::binary_search(names, fmt::format("{}{}", entry.first, suffix));
+    });
+}
+
 Result<StoredClaims> RecordStore::load_all() const {
     const auto names = files_.list(folder_);
     if (!names) return tl::unexpected(names.error());
+    forget_others(*names);
     StoredClaims stored;
     for (std::string_view name : *names) {
         if (!name.ends_with(suffix)) continue;
         name.remove_suffix(suffix.size());
         if (!is_claim_uid(name)) continue;
-        auto record = load(name);
+        const auto record = look(name);
         if (record && *record) {
-            stored.records.push_back(*std::move(*record));
+            stored.records.push_back(**record);
         } else if (!record) {
             stored.unreadable.emplace_back(name);
         }

@@ -6,6 +6,9 @@
 #include "agent/files.hpp"
 #include "base/result.hpp"
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +23,8 @@ struct StoredClaims {
     std::vector<std::string> unreadable = {};
 };
 
-/// Whoever changes a claim's record holds its lock (claim_locks.hpp).
+/// Whoever changes a claim's record holds its lock (claim_locks.hpp). Any thread. What was read is
+/// kept, and read again when its file has another stamp: the sums want all records at each prepare.
 class RecordStore {
 public:
     RecordStore(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
@@ -37,10 +41,20 @@ public:
     [[nodiscard]] base::Result<void> set_aside(std::string_view uid);
 
 private:
+    struct Kept {
+        FileStamp stamp;
+        std::shared_ptr<const ClaimRecord> record;
+    };
+
     [[nodiscard]] std::string path(std::string_view uid) const;
+    /// As `load`; nothing where the claim has no record.
+    [[nodiscard]] base::Result<std::shared_ptr<const ClaimRecord>> look(std::string_view uid) const;
+    void forget_others(const std::vector<std::string>& names) const;
 
     Files& files_;
     std::string folder_;
+    mutable std::mutex mutex_;
+    mutable std::map<std::string, Kept, std::less<>> kept_;  ///< by UID
 };
 
 }  // namespace drawbridge::agent

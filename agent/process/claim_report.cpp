@@ -69,7 +69,7 @@ void ClaimReport::show(const ClaimWork& work) {
     if (work.shares.empty()) return;
     boost::asio::post(parts_.pool, [parts = parts_, uid = work.claim.uid] {
         auto record = parts.flow.record(uid);
-        if (record && *record && (**record).state == ClaimState::completed)
+        if (record && *record && (**record).state == ClaimState::started)
             parts.courier.prepared(*std::move(*record));
     });
 }

@@ -128,7 +128,7 @@ http::HttpAnswer NodeReport::metrics() const {
     facts.cdi = parts_.checks.cdi();
     facts.instances = parts_.checks.instances();
     facts.prepared_claims = std::ranges::count_if(stored->records, [](const ClaimRecord& record) {
-        return record.state == ClaimState::completed;
+        return record.state == ClaimState::started;
     });
     {
         const std::lock_guard lock(mutex_);

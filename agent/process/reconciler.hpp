@@ -50,7 +50,7 @@ private:
 };
 
 /// A record made of what the API server says, for one that was lost; nothing where a device of it
-/// is not there. It is not yet completed.
+/// is not there. Its files are not known to be whole.
 [[nodiscard]] std::optional<ClaimRecord> record_from(const ClaimFacts& facts, const NodeView& view);
 
 }  // namespace drawbridge::agent

@@ -24,6 +24,7 @@ public:
         if (dies && crash_before) throw Crash();
         File& file = files_[path];
         file.now = text;
+        file.changes = ++changes_;
         if (how == WriteHow::durable) file.synced = {file.now};
         if (how == WriteHow::whole) file.synced.push_back(file.now);
         if (how == WriteHow::atomic)
@@ -47,6 +48,12 @@ public:
         if (found->second.now.size() > max_bytes)
             return base::fail(base::ErrorKind::invalid_input, "too large", path);
         return found->second.now;
+    }
+    base::Result<FileStamp> stamp(const std::string& path) override {
+        const auto found = files_.find(path);
+        if (found == files_.end()) return base::fail(base::ErrorKind::not_found, "none", path);
+        return FileStamp{
+            .changed = found->second.changes, .size = found->second.now.size(), .settled = true};
     }
     base::Result<void> remove(const std::string& path) override {
         const bool dies = dies_now();
@@ -76,6 +83,7 @@ public:
             const std::optional<std::string> left = file.synced[choose(file.synced.size())];
             file.synced = {left};
             file.now = left.value_or("");
+            file.changes = ++changes_;
         }
         std::erase_if(files_, [](const auto& file) { return !file.second.synced.front(); });
     }
@@ -86,7 +94,10 @@ public:
         return all;
     }
     /// As somebody else does it, who does not fail.
-    void put(const std::string& path, std::string text) { files_[path].now = std::move(text); }
+    void put(const std::string& path, std::string text) {
+        files_[path].now = std::move(text);
+        files_[path].changes = ++changes_;
+    }
     void drop(const std::string& path) { files_.erase(path); }
 
     bool full = false;
@@ -98,10 +109,12 @@ private:
     struct File {
         std::string now;
         std::vector<std::optional<std::string>> synced = {std::nullopt};
+        std::int64_t changes = 0;
     };
     bool dies_now() { return crash_after >= 0 && crash_after-- == 0; }
 
     std::map<std::string, File> files_;
+    std::int64_t changes_ = 0;  ///< to any file
 };
 
 }  // namespace drawbridge::agent

@@ -65,7 +65,7 @@ std::vector<std::string> reasons(const std::vector<Occurrence>& occurrences) {
 ClaimRecord record() {
     return {
         .claim = {"ns", "claim", "uid-1"},
-        .state = ClaimState::completed,
+        .state = ClaimState::started,
         .shares =
             {{.request = "a",
               .pool = "node",

@@ -101,7 +101,7 @@ TEST_CASE("tombstones, administrators and the claim itself do not count") {
     admin.front().admin = true;
     const ClaimRecord records[] = {
         {.claim = {"ns", "gone", "g"}, .state = ClaimState::unprepared, .shares = all},
-        {.claim = {"ns", "admin", "a"}, .state = ClaimState::completed, .shares = admin},
+        {.claim = {"ns", "admin", "a"}, .state = ClaimState::started, .shares = admin},
         {.claim = {"ns", "self", "u"}, .state = ClaimState::started, .shares = all}};
     CHECK(plan_prepare(claim({share("GPU-a", {80 * gib, 100, 10})}), {"node", devices, records}));
 }

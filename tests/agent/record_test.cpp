@@ -12,7 +12,7 @@ namespace {
 ClaimRecord record() {
     return {
         .claim = {"ns", "name", "6a2f41a3-c54c-4c45-a0d6-000000000001"},
-        .state = ClaimState::completed,
+        .state = ClaimState::unprepared,
         .boot_id = "boot",
         .cdi_digest = "digest",
         .shares =

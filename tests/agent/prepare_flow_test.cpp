@@ -1,0 +1,166 @@
+#include "agent/prepare_flow.hpp"
+
+#include "agent/cdi_spec.hpp"
+#include "agent/record_store.hpp"
+#include "tests/agent/faulty_files.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+using namespace drawbridge::agent;
+using drawbridge::base::ErrorKind;
+using drawbridge::base::fail;
+using drawbridge::base::ManualClock;
+using drawbridge::base::Result;
+
+namespace {
+
+constexpr std::int64_t gib = std::int64_t{1} << 30;
+constexpr std::string_view uid = "6a2f41a3-c54c-4c45-a0d6-000000000001";
+const std::string record_path = "/claims/" + std::string(uid) + ".json";
+const std::string cdi_path = "/cdi/" + cdi_file_name(uid);
+
+/// Notes each write that waits for the disk.
+class WatchedFiles final : public Files {
+public:
+    Result<void> write(const std::string& path, std::string_view text, WriteHow how,
+                       mode_t mode) override {
+        if (how != WriteHow::atomic) waited_for.push_back(path);
+        return files.write(path, text, how, mode);
+    }
+    Result<void> patch(const std::string& path, std::size_t at, std::string_view bytes) override {
+        return files.patch(path, at, bytes);
+    }
+    Result<std::string> read(const std::string& path, std::size_t most) override {
+        return files.read(path, most);
+    }
+    Result<FileStamp> stamp(const std::string& path) override { return files.stamp(path); }
+    Result<void> remove(const std::string& path) override { return files.remove(path); }
+    Result<std::vector<std::string>> list(const std::string& path) override {
+        return files.list(path);
+    }
+
+    FaultyFiles files;
+    std::vector<std::string> waited_for;
+};
+
+class Node {
+public:
+    explicit Node(StepHook hook = {}) {
+        std::string name = "/tmp/drawbridge-lock-XXXXXX";
+        const int file = ::mkstemp(name.data());
+        REQUIRE(file >= 0);
+        ::close(file);
+        lock_ = name;
+        auto made = Inventory::make({{.uuid = "GPU-a", .memory_bytes = 8 * gib}}, {}, {});
+        REQUIRE(made);
+        inventory_ = *made;
+        flow = std::make_unique<PrepareFlow>(
+            files, clock_, FlowPaths{"/claims", "/shares", "/lib", "/cdi", lock_}, std::move(hook));
+        show({});
+    }
+    ~Node() { ::unlink(lock_.c_str()); }
+    Node(const Node&) = delete;
+    Node& operator=(const Node&) = delete;
+
+    void show(const DriverEdits& driver) {
+        flow->set_view({.pool = "node",
+                        .boot_id = "00000000-0000-4000-8000-000000000001",
+                        .inventory = inventory_,
+                        .container = {.shares_folder = "/shares", .driver = driver}});
+    }
+
+    Result<std::vector<PreparedShare>> prepare() {
+        const ClaimFacts facts{.claim = {"ns", "name", std::string(uid)},
+                               .allocated = true,
+                               .consumers = {{"pod", "p"}},
+                               .devices = {{.request = "gpu",
+                                            .pool = "node",
+                                            .device = inventory_.offers().front().name,
+                                            .share_id = "s",
+                                            .consumed = Amounts{gib, 0, 1}}}};
+        return flow->prepare(facts.claim, {facts, flow->now_asking()});
+    }
+    /// As the API server's absence leaves it.
+    Result<std::vector<PreparedShare>> prepare_alone() {
+        return flow->prepare({"ns", "name", std::string(uid)},
+                             {fail(ErrorKind::unavailable, "away"), flow->now_asking()});
+    }
+
+    WatchedFiles files;
+    std::unique_ptr<PrepareFlow> flow;
+
+private:
+    ManualClock clock_{ManualClock::Wall(std::chrono::seconds(1'700'000'000))};
+    Inventory inventory_;
+    std::string lock_;
+};
+
+}  // namespace
+
+TEST_CASE("a prepare waits for the disk once, for the record") {
+    Node node;
+    REQUIRE(node.prepare());
+    CHECK(node.files.waited_for == std::vector<std::string>{record_path});
+    REQUIRE(node.prepare());
+    CHECK(node.files.waited_for.size() == 1);
+}
+
+TEST_CASE("the record names the CDI file before that is there") {
+    std::vector<std::string> steps;
+    bool named = false;
+    Node* seen = nullptr;
+    Node node([&](std::string_view step) {
+        steps.emplace_back(step);
+        if (step != "cdi") return;
+        const auto record = seen->flow->record(uid);
+        named = record && *record && !(**record).cdi_digest.empty() &&
+                !seen->files.files.all().contains(cdi_path);
+    });
+    seen = &node;
+    REQUIRE(node.prepare());
+    CHECK(named);
+    CHECK(steps == std::vector<std::string>{"begin", "library", "share", "cdi", "answer"});
+}
+
+TEST_CASE("without the API server only a claim whose CDI file is there is answered") {
+    Node node;
+    REQUIRE(node.prepare());
+    CHECK(node.prepare_alone());
+    const std::string whole = node.files.files.all().at(cdi_path);
+    node.files.files.put(cdi_path, whole.substr(0, whole.size() / 2));
+    CHECK_FALSE(node.prepare_alone());
+    node.files.files.drop(cdi_path);
+    CHECK_FALSE(node.prepare_alone());
+    CHECK(node.flow->restore_cdi_files() == 1);
+    CHECK(node.files.files.all().at(cdi_path) == whole);
+    CHECK(node.prepare_alone());
+    // The record named that file already.
+    CHECK(node.files.waited_for.size() == 1);
+}
+
+TEST_CASE("a CDI file that is made again as another one is named first") {
+    Node node;
+    REQUIRE(node.prepare());
+    const std::string before = node.files.files.all().at(cdi_path);
+    DriverEdits moved;
+    moved.common.env = {"DRIVER=moved"};
+    node.show(moved);
+    REQUIRE(node.prepare());
+    CHECK(node.files.files.all().at(cdi_path) == before);  // its containers have that one
+    node.files.files.drop(cdi_path);
+    node.files.files.crash_after = 1;
+    node.files.files.crash_before = true;
+    CHECK_THROWS_AS(static_cast<void>(node.prepare()), Crash);
+    node.files.files.crash_after = -1;
+    // What was there before is not the one that is named now.
+    node.files.files.put(cdi_path, before);
+    CHECK_FALSE(node.prepare_alone());
+    REQUIRE(node.prepare());
+    CHECK(node.files.files.all().at(cdi_path).find("DRIVER=moved") != std::string::npos);
+    CHECK(node.prepare_alone());
+}
