@@ -39,6 +39,10 @@ public:
 [[nodiscard]] std::unique_ptr<DeviceSource> make_file_source(std::string path);
 
 /// The GPUs that NVML shows; it is opened when it is asked, and again after it failed.
+/// A node without hardware of NVIDIA has no devices, and that is no fault; where there is some, or
+/// places expect it, what is missing is NVML.
+[[nodiscard]] std::unique_ptr<DeviceSource> make_nvml_source(DriverPlaces places);
+/// As above, with the driver in one root, which is expected there.
 [[nodiscard]] std::unique_ptr<DeviceSource> make_nvml_source(DriverRoot root);
 
 }  // namespace drawbridge::agent

@@ -98,8 +98,10 @@ std::vector<std::string> nvml_paths(const DriverRoot& root) {
     constexpr std::string_view name = "libnvidia-ml.so.1";
     std::vector<std::string> paths;
     if (root.seen.empty()) paths.emplace_back(name);
-    for (const std::string_view folder : library_folders)
-        paths.push_back(fmt::format("{}{}/{}", root.seen, folder, name));
+    for (const std::string_view folder : library_folders) {
+        const std::string path = fmt::format("{}/{}", folder, name);
+        paths.push_back(in_root(root.seen, path).value_or(root.seen + path));
+    }
     return paths;
 }
 
@@ -137,10 +139,17 @@ std::vector<std::string> mig_nodes(const Device& card, std::int64_t gpu_instance
     return nodes;
 }
 
-DriverEdits driver_edits(const DriverRoot& root, std::string_view version) {
+DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
+                         const std::string& host_root) {
     DriverEdits edits;
+    const bool on_host =
+        root.host.empty() || exists(fmt::format("{}{}", host_root, control_nodes[0]));
+    if (!on_host && exists(fmt::format("{}{}", root.seen, control_nodes[0])))
+        edits.node_root = root.host;
+    const std::string& seen = edits.node_root.empty() ? host_root : root.seen;
     for (const std::string_view node : control_nodes) {
-        if (exists(std::string(node))) edits.common.nodes.push_back({.path = std::string(node)});
+        if (exists(fmt::format("{}{}", seen, node)))
+            edits.common.nodes.push_back(node_below(edits.node_root, std::string(node)));
     }
     // Without a version the libraries cannot be told from those of another driver.
     if (version.empty()) return edits;
@@ -155,8 +164,9 @@ DriverEdits driver_edits(const DriverRoot& root, std::string_view version) {
     for (const std::string_view program : programs) {
         for (const std::string_view folder : program_folders) {
             const std::string path = fmt::format("{}/{}", folder, program);
-            if (!exists(root.seen + path)) continue;
-            edits.common.mounts.push_back(mount_of(root, path, path));
+            const auto found = in_root(root.seen, path);
+            if (!found) continue;
+            edits.common.mounts.push_back(mount_of(root, found->substr(root.seen.size()), path));
             break;
         }
     }

@@ -3,6 +3,7 @@
 // 10). Reads folders and links; blocks.
 
 #include "agent/device.hpp"
+#include "agent/driver_places.hpp"
 #include "agent/enforcement.hpp"
 
 #include <string>
@@ -10,13 +11,6 @@
 #include <vector>
 
 namespace drawbridge::agent {
-
-/// Where the driver is: `seen` is the folder as this process sees it, `host` the same folder's path
-/// on the host, which is what CDI files name. Both are empty for the host's own root.
-struct DriverRoot {
-    std::string seen = {};
-    std::string host = {};
-};
 
 /// Where NVML may lie, in the order in which it is tried.
 [[nodiscard]] std::vector<std::string> nvml_paths(const DriverRoot& root);
@@ -28,7 +22,9 @@ struct DriverRoot {
 [[nodiscard]] std::vector<std::string> mig_nodes(const Device& card, std::int64_t gpu_instance,
                                                  std::int64_t compute_instance);
 
-/// Control nodes, libraries of that driver version and programs, each at the path it has.
-[[nodiscard]] DriverEdits driver_edits(const DriverRoot& root, std::string_view version);
+/// Control nodes, libraries of that driver version and programs, each at the path it has. Device
+/// nodes are the host's, or, where that has none, those of the driver's root.
+[[nodiscard]] DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
+                                       const std::string& host_root = {});
 
 }  // namespace drawbridge::agent

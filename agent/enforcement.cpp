@@ -48,7 +48,7 @@ CdiEdits device_nodes(const Share& share, const Inventory& inventory, const Driv
     CdiEdits edits;
     if (const Offer* offer = inventory.find_uuid(share.uuid)) {
         for (const std::string& path : offer->device.device_nodes)
-            edits.nodes.push_back({.path = path});
+            edits.nodes.push_back(node_below(driver.node_root, path));
     }
     const auto found = std::ranges::find(driver.devices, share.uuid, &CdiDevice::name);
     if (found != driver.devices.end()) add_edits(edits, found->edits);
@@ -87,6 +87,10 @@ std::vector<std::string> legacy_variables(const std::vector<Share>& shares,
         variables.push_back(fmt::format("CUDA_DEVICE_SM_LIMIT_{}={}", index, cores));
     }
     return variables;
+}
+
+CdiNode node_below(const std::string& root, const std::string& path) {
+    return {.path = path, .host_path = root.empty() ? std::string() : root + path};
 }
 
 CdiSpec claim_spec(std::string_view claim_uid, const std::vector<Share>& shares,

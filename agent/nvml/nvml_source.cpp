@@ -48,11 +48,13 @@ DeviceProbe silent_probe(NvmlCode code) {
 /// those that were there before, with a fault.
 class NvmlSource final : public DeviceSource {
 public:
-    explicit NvmlSource(DriverRoot root) : root_(std::move(root)) {}
+    explicit NvmlSource(DriverPlaces places) : places_(std::move(places)) {}
 
     Result<std::vector<Device>> read() override {
         auto devices = ask();
         if (!devices) nvml_.reset();
+        if (!devices && !last_ && !places_.expected && !has_nvidia_device(places_.host_root))
+            return without_hardware();
         tell_driver(devices);
         if (devices) {
             last_ = *devices;
@@ -65,7 +67,7 @@ public:
     /// Those of a driver that works; what they were before stands while it does not.
     Result<DriverEdits> edits() override {
         if (!nvml_) return base::fail(base::ErrorKind::unavailable, "NVML is not open");
-        return driver_edits(root_, nvml_->driver_version());
+        return driver_edits(root_, nvml_->driver_version(), places_.host_root);
     }
 
     std::string name() const override { return "NVML"; }
@@ -112,9 +114,7 @@ private:
 
     Result<std::vector<Device>> ask() {
         if (!nvml_) {
-            auto opened = NvmlLibrary::open(nvml_paths(root_));
-            if (!opened) return tl::unexpected(opened.error());
-            nvml_ = std::move(*opened);
+            if (auto opened = open(); !opened) return tl::unexpected(opened.error());
             watched_.clear();
         }
         const auto count = nvml_->device_count();
@@ -134,6 +134,29 @@ private:
             add_silent(index, code, devices);
         std::ranges::stable_sort(devices, {}, [](const Device& d) { return d.place.index; });
         return devices;
+    }
+
+    /// Opens the first NVML that starts.
+    Result<void> open() {
+        std::vector<std::string> reasons;
+        for (const DriverRoot& root : places_.roots) {
+            auto opened = NvmlLibrary::open(nvml_paths(root));
+            if (!opened) {
+                reasons.push_back(std::move(opened.error().message));
+                continue;
+            }
+            nvml_ = std::move(*opened);
+            root_ = root;
+            return {};
+        }
+        return base::fail(base::ErrorKind::unavailable,
+                          fmt::format("{}", fmt::join(reasons, "; ")));
+    }
+
+    std::vector<Device> without_hardware() {
+        if (!std::exchange(told_hardware_, true))
+            base::log_event(base::Level::info, "no_gpu", {{"hosts_root", places_.host_root}});
+        return {};
     }
 
     void tell_driver(const Result<std::vector<Device>>& devices) {
@@ -260,10 +283,12 @@ private:
         devices.push_back(std::move(device));
     }
 
-    DriverRoot root_;
+    DriverPlaces places_;
+    DriverRoot root_;  ///< of `nvml_`
     std::unique_ptr<NvmlLibrary> nvml_;
     FaultTracker tracker_;
     bool works_ = true;
+    bool told_hardware_ = false;
     std::optional<std::vector<Device>> last_;  ///< of the last look at a driver that worked
     std::map<unsigned, Known> known_;          ///< by index: what a silent card was
     std::set<std::string> empty_;              ///< cards in MIG mode without instances
@@ -274,8 +299,12 @@ private:
 
 }  // namespace
 
+std::unique_ptr<DeviceSource> make_nvml_source(DriverPlaces places) {
+    return std::make_unique<NvmlSource>(std::move(places));
+}
+
 std::unique_ptr<DeviceSource> make_nvml_source(DriverRoot root) {
-    return std::make_unique<NvmlSource>(std::move(root));
+    return make_nvml_source(DriverPlaces{.roots = {std::move(root)}, .expected = true});
 }
 
 }  // namespace drawbridge::agent

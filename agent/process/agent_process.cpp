@@ -158,9 +158,7 @@ Result<void> AgentProcess::start() {
     base::set_log_level(options_.log_level);
     if (auto made = make_node_folders(options_.paths, flow_->paths()); !made) return made;
     if (auto installed = install_library(); !installed) return installed;
-    const SourceOptions& from = options_.source;
-    source_ = from.devices.empty() ? make_nvml_source({from.driver_root, from.driver_root_host})
-                                   : make_file_source(from.devices);
+    source_ = make_source(options_.source);
     devices_ = std::make_unique<DeviceWatch>(
         DeviceWatchParts{*source_, files_, *flow_, options_.node, options_.source.settings,
                          plugin_folder_ + "/sizes.json"});

@@ -25,6 +25,12 @@ std::string text_of(const base::Error& error, std::string_view file) {
 
 }  // namespace
 
+std::unique_ptr<DeviceSource> make_source(const SourceOptions& from) {
+    if (!from.devices.empty()) return make_file_source(from.devices);
+    return make_nvml_source(
+        driver_places(from.host_root, {from.driver_root, from.driver_root_host}));
+}
+
 Result<void> DeviceWatch::add_settings(NodeSettings& settings, const std::string& file) {
     const auto text = parts_.files.read(file, max_file);
     const auto read = text ? add_node_settings(settings, *text, parts_.node)

@@ -5,6 +5,7 @@
 #include "agent/files.hpp"
 #include "agent/inventory.hpp"
 #include "agent/prepare_flow.hpp"
+#include "agent/process/options.hpp"
 #include "base/result.hpp"
 
 #include <functional>
@@ -14,6 +15,9 @@
 #include <vector>
 
 namespace drawbridge::agent {
+
+/// What shows the node's devices: a file, where one is given, or NVML.
+[[nodiscard]] std::unique_ptr<DeviceSource> make_source(const SourceOptions& from);
 
 /// Where a node's offers come from and where what was published is remembered.
 struct DeviceWatchParts {

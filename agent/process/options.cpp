@@ -50,8 +50,13 @@ void add_source(CLI::App& app, SourceOptions& source) {
         "--settings", source.settings,
         "AgentSettings, or HAMi's device-config.yaml or node configuration; of a folder, "
         "every file in it, and it may be empty");
+    app.add_option(
+           "--host-root", source.host_root,
+           "the host's root as the agent sees it; the driver is looked for there, and in the "
+           "GPU Operator's driver container")
+        ->check(folder_check);
     app.add_option("--driver-root", source.driver_root,
-                   "the driver's root as the agent sees it, for drivers that run in a container");
+                   "the driver's root as the agent sees it, for drivers that lie elsewhere");
     app.add_option("--driver-root-on-host", source.driver_root_host,
                    "the same folder's path on the host, for example /run/nvidia/driver");
     app.add_flag("--beside-device-plugin", source.beside_device_plugin,

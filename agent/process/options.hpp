@@ -25,6 +25,7 @@ struct PathOptions {
 struct SourceOptions {
     std::string devices;           ///< file with a DeviceList; empty: NVML
     std::string settings;          ///< file; empty: defaults
+    std::string host_root;         ///< the host's root as this process sees it; empty: `/`
     std::string driver_root;       ///< of the driver as this process sees it; empty: `/`
     std::string driver_root_host;  ///< the same folder on the host
     bool beside_device_plugin = false;

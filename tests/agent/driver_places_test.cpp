@@ -1,0 +1,160 @@
+#include "agent/driver_places.hpp"
+
+#include "agent/device_source.hpp"
+#include "agent/driver_files.hpp"
+#include "agent/enforcement.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+using namespace drawbridge::agent;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A host's root in a folder.
+class Host {
+public:
+    Host() {
+        std::string name = "/tmp/drawbridge-host-XXXXXX";
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        root_ = name;
+    }
+    ~Host() { fs::remove_all(root_); }
+    Host(const Host&) = delete;
+    Host& operator=(const Host&) = delete;
+
+    [[nodiscard]] std::string root() const { return root_.string(); }
+    void file(std::string_view path, std::string_view text = "") const {
+        fs::create_directories(at(path).parent_path());
+        std::ofstream(at(path)) << text;
+    }
+    void link(std::string_view path, const std::string& to) const {
+        fs::create_directories(at(path).parent_path());
+        fs::create_symlink(to, at(path));
+    }
+    void standin(std::string_view folder) const {
+        fs::create_directories(at(folder));
+        fs::copy_file(DRAWBRIDGE_STANDIN_NVML, at(std::string(folder) + "/libnvidia-ml.so.1"));
+    }
+    void gpu() const {
+        file("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
+        file("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
+    }
+
+private:
+    [[nodiscard]] fs::path at(std::string_view path) const {
+        return fs::path(root_.string() + std::string(path));
+    }
+    fs::path root_;
+};
+
+constexpr std::string_view libraries = "/usr/lib/x86_64-linux-gnu";
+const std::string container = "/run/nvidia/driver";
+
+}  // namespace
+
+TEST_CASE("a driver is looked for on the host, then in the container of the GPU Operator") {
+    const DriverPlaces places = driver_places("/host", {});
+    REQUIRE(places.roots.size() == 2);
+    CHECK(places.roots[0].seen == "/host");
+    CHECK(places.roots[0].host.empty());
+    CHECK(places.roots[1].seen == "/host/run/nvidia/driver");
+    CHECK(places.roots[1].host == container);
+    CHECK_FALSE(places.expected);
+    const DriverPlaces named = driver_places("/host", {.seen = "/d", .host = "/opt/d"});
+    REQUIRE(named.roots.size() == 1);
+    CHECK(named.roots[0].host == "/opt/d");
+    CHECK(named.expected);
+}
+
+TEST_CASE("a driver of the host is found, and its files are named as the host has them") {
+    const Host host;
+    host.standin(libraries);
+    host.file("/dev/nvidiactl");
+    host.file("/dev/nvidia-uvm");
+    host.file("/usr/bin/nvidia-smi");
+    const auto source = make_nvml_source(driver_places(host.root(), {}));
+    const auto devices = source->read();
+    REQUIRE_MESSAGE(devices, (devices ? "" : devices.error().message));
+    CHECK_FALSE(devices->empty());
+    const auto edits = source->edits();
+    REQUIRE(edits);
+    CHECK(edits->node_root.empty());
+    REQUIRE(edits->common.nodes.size() == 2);
+    CHECK(edits->common.nodes[1] == CdiNode{.path = "/dev/nvidia-uvm"});
+    REQUIRE_FALSE(edits->common.mounts.empty());
+    CHECK(edits->common.mounts.back().host_path == "/usr/bin/nvidia-smi");
+}
+
+TEST_CASE("a driver in the Operator's container is found when it comes, with its device nodes") {
+    const Host host;
+    host.gpu();
+    const auto source = make_nvml_source(driver_places(host.root(), {}));
+    CHECK_FALSE(source->read());  // a GPU without a driver is not ready
+    host.standin(container + "/usr/lib64");
+    host.file(container + "/dev/nvidiactl");
+    host.file(container + "/usr/bin/nvidia-smi");
+    const auto devices = source->read();
+    REQUIRE_MESSAGE(devices, (devices ? "" : devices.error().message));
+    const auto edits = source->edits();
+    REQUIRE(edits);
+    CHECK(edits->node_root == container);
+    REQUIRE(edits->common.nodes.size() == 1);
+    CHECK(edits->common.nodes[0] ==
+          CdiNode{.path = "/dev/nvidiactl", .host_path = container + "/dev/nvidiactl"});
+    CHECK(edits->common.mounts.back().host_path == container + "/usr/bin/nvidia-smi");
+    CHECK(edits->common.mounts.back().container_path == "/usr/bin/nvidia-smi");
+    // Where the host has nodes of its own, they are taken.
+    host.file("/dev/nvidiactl");
+    CHECK(source->edits()->node_root.empty());
+}
+
+TEST_CASE("what is left on the host of a driver that was removed does not hide the container's") {
+    const Host host;
+    host.file(std::string(libraries) + "/libnvidia-ml.so.1", "no library");
+    host.standin(container + "/usr/lib64");
+    const auto source = make_nvml_source(driver_places(host.root(), {}));
+    const auto devices = source->read();
+    REQUIRE_MESSAGE(devices, (devices ? "" : devices.error().message));
+    CHECK_FALSE(devices->empty());
+}
+
+TEST_CASE("a node without hardware of NVIDIA has no devices, and that is no fault") {
+    const Host host;
+    host.file("/sys/bus/pci/devices/0000:00:02.0/vendor", "0x8086\n");
+    host.file("/sys/bus/pci/devices/0000:00:02.0/class", "0x030000\n");
+    host.file("/sys/bus/pci/devices/0000:00:03.0/vendor", "0x10de\n");
+    host.file("/sys/bus/pci/devices/0000:00:03.0/class", "0x040300\n");  // sound
+    const auto source = make_nvml_source(driver_places(host.root(), {}));
+    const auto devices = source->read();
+    REQUIRE(devices);
+    CHECK(devices->empty());
+    host.gpu();
+    CHECK_FALSE(source->read());
+}
+
+TEST_CASE("links of a root do not lead out of it") {
+    const Host host;
+    host.file("/usr/lib/nvidia/libnvidia-ml.so.1", "inside");
+    host.link("/etc/alternatives/nvml", "/usr/lib/nvidia/libnvidia-ml.so.1");
+    host.link("/usr/lib64/libnvidia-ml.so.1", "/etc/alternatives/nvml");
+    host.link("/usr/lib64/lost.so", "/nowhere");
+    host.link("/usr/lib64/up.so", "../../../../../../etc/alternatives/nvml");
+    const std::string real = host.root() + "/usr/lib/nvidia/libnvidia-ml.so.1";
+    CHECK(in_root(host.root(), "/usr/lib64/libnvidia-ml.so.1") == real);
+    CHECK(in_root(host.root(), "/usr/lib64/up.so") == real);
+    CHECK(in_root(host.root(), "/usr/lib64/lost.so") == std::nullopt);
+    CHECK(in_root(host.root(), "/usr/lib64/none.so") == std::nullopt);
+    CHECK(in_root("/nowhere", "/usr") == std::nullopt);
+    fs::create_directory_symlink(host.root(), host.root() + "/self");
+    CHECK(in_root(host.root() + "/self", "/usr/lib64/up.so") ==
+          host.root() + "/self/usr/lib/nvidia/libnvidia-ml.so.1");
+    const auto paths = nvml_paths({.seen = host.root()});
+    CHECK(paths.front() == real);
+}
