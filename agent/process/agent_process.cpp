@@ -54,7 +54,8 @@ AgentProcess::AgentProcess(AgentOptions options)
     : options_(std::move(options)),
       plugin_folder_(plugin_folder(options_.paths.kubelet_root)),
       instances_folder_(instances_folder(options_.paths.kubelet_root)),
-      sockets_(socket_paths(options_.paths.kubelet_root, options_.instance)),
+      run_(new_run()),
+      sockets_(socket_paths(options_.paths.kubelet_root, options_.instance, run_)),
       health_(clock_, options_.node),
       self_health_(pool_.get_executor(), sockets_.service, sockets_.registration) {
     const FlowPaths paths{.claims = plugin_folder_ + "/claims",
@@ -200,6 +201,7 @@ Result<bool> AgentProcess::take_instance() {
         fmt::format("{}/{}", instances_folder_, instance_name(options_.instance)));
     if (!lock) return tl::unexpected(lock.error());
     if (!*lock) return false;
+    if (auto told = (*lock)->tell(run_); !told) return tl::unexpected(told.error());
     instance_lock_.emplace(*std::move(*lock));
     return true;
 }

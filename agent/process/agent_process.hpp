@@ -80,6 +80,7 @@ private:
     DiskFiles files_;
     std::string plugin_folder_;
     std::string instances_folder_;
+    std::string run_;
     SocketPaths sockets_;
     std::unique_ptr<PrepareFlow> flow_;
     std::unique_ptr<NodeChecks> checks_;

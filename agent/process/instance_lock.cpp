@@ -1,5 +1,7 @@
 #include "agent/process/instance_lock.hpp"
 
+#include "base/atomic_file.hpp"
+
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -59,12 +61,22 @@ InstanceLock::~InstanceLock() {
     ::close(file_);
 }
 
-std::vector<std::string> running_instances(const std::string& folder) {
-    std::vector<std::string> held;
+base::Result<void> InstanceLock::tell(std::string_view run) const {
+    const auto size = static_cast<ssize_t>(run.size());
+    if (::ftruncate(file_, 0) == 0 && ::pwrite(file_, run.data(), run.size(), 0) == size) return {};
+    return base::fail(base::ErrorKind::internal,
+                      fmt::format("cannot write: {}", std::strerror(errno)), path_);
+}
+
+std::vector<RunningInstance> running_instances(const std::string& folder) {
+    constexpr std::size_t longest_run = 64;
+    std::vector<RunningInstance> held;
     std::error_code failure;
     for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
         auto lock = InstanceLock::try_hold(entry.path().string());
-        if (lock && !*lock) held.push_back(entry.path().filename().string());
+        if (!lock || *lock) continue;
+        const auto run = base::read_file(entry.path().string(), longest_run);
+        held.push_back({.name = entry.path().filename().string(), .run = run.value_or("")});
     }
     return held;
 }

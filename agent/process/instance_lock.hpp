@@ -16,6 +16,8 @@ class InstanceLock {
 public:
     /// Tries once; nothing where another process has it. The file is made where it is missing.
     [[nodiscard]] static base::Result<std::optional<InstanceLock>> try_hold(std::string path);
+    /// Tells others which run of the instance holds the lock.
+    [[nodiscard]] base::Result<void> tell(std::string_view run) const;
 
     InstanceLock(InstanceLock&& other) noexcept;
     InstanceLock& operator=(InstanceLock&&) = delete;
@@ -31,7 +33,13 @@ private:
     int file_;
 };
 
-/// Names of the locks in a folder that some process holds. Files that nobody holds are removed.
-[[nodiscard]] std::vector<std::string> running_instances(const std::string& folder);
+/// An agent that runs.
+struct RunningInstance {
+    std::string name = {};
+    std::string run = {};  ///< as it told; empty before it did
+};
+
+/// The locks in a folder that some process holds. Files that nobody holds are removed.
+[[nodiscard]] std::vector<RunningInstance> running_instances(const std::string& folder);
 
 }  // namespace drawbridge::agent

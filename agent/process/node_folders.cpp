@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <random>
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -73,8 +74,8 @@ std::vector<std::string> remove_dead_sockets(const std::string& kubelet_root) {
     add_sockets(kubelet_root + "/plugins_registry", sockets);
     add_sockets(plugin_folder(kubelet_root), sockets);
     // Behind the sockets: whoever made one of those had its lock before.
-    for (const std::string& name : running_instances(instances_folder(kubelet_root))) {
-        const SocketPaths live = socket_paths(kubelet_root, name == nameless ? "" : name);
+    for (const auto& [name, run] : running_instances(instances_folder(kubelet_root))) {
+        const SocketPaths live = socket_paths(kubelet_root, name == nameless ? "" : name, run);
         std::erase(sockets, live.service);
         std::erase(sockets, live.registration);
     }
@@ -104,20 +105,27 @@ std::string instances_folder(const std::string& kubelet_root) {
     return plugin_folder(kubelet_root) + "/instances";
 }
 
-SocketPaths socket_paths(const std::string& kubelet_root, const std::string& instance) {
+std::string new_run() {
+    constexpr std::size_t run_chars = 6;
+    std::random_device random;
+    return base::base32_lower(base::sha256(fmt::format("{} {}", random(), random())), run_chars);
+}
+
+SocketPaths socket_paths(const std::string& kubelet_root, const std::string& instance,
+                         const std::string& run) {
     const auto make = [&](std::string_view part) {
         const std::string dash = part.empty() ? "" : fmt::format("-{}", part);
         return SocketPaths{
             fmt::format("{}/plugins/{}/dra{}.sock", kubelet_root, driver_name, dash),
             fmt::format("{}/plugins_registry/{}{}-reg.sock", kubelet_root, driver_name, dash)};
     };
-    SocketPaths paths = make(instance);
+    if (instance.empty()) return make("");
+    SocketPaths paths = make(fmt::format("{}-{}", instance, run));
     constexpr std::size_t hash_chars = 8;
     const bool too_long =
         std::max(paths.service.size(), paths.registration.size()) > max_socket_path;
-    if (too_long && !instance.empty())
-        paths = make(base::base32_lower(base::sha256(instance), hash_chars));
-    return paths;
+    if (!too_long) return paths;
+    return make(fmt::format("{}-{}", base::base32_lower(base::sha256(instance), hash_chars), run));
 }
 
 Result<void> make_node_folders(const PathOptions& options, const FlowPaths& paths) {

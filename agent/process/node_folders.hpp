@@ -16,9 +16,14 @@ struct SocketPaths {
     std::string registration;
 };
 
-/// Names that fit into a socket's path; `instance` may be empty.
-[[nodiscard]] SocketPaths socket_paths(const std::string& kubelet_root,
-                                       const std::string& instance);
+/// A word for one run of the agent, unlike those of runs before it.
+[[nodiscard]] std::string new_run();
+
+/// Names that fit into a socket's path. An instance with a name has others in each run: a kubelet
+/// that finds a socket of a name that it knows takes a second longer, since it forgets the old one
+/// before it asks the new one. Without a name they are those of node-agent.md 2.
+[[nodiscard]] SocketPaths socket_paths(const std::string& kubelet_root, const std::string& instance,
+                                       const std::string& run);
 
 /// Name of an instance's lock; `instance` may be empty.
 [[nodiscard]] std::string instance_name(const std::string& instance);

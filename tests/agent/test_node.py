@@ -152,7 +152,8 @@ def test_sockets_of_killed_agents_of_any_name_go_and_those_of_others_stay(agent:
         return {path.name for folder in (registry, agent.plugin) for path in folder.iterdir() if path.is_socket()}
 
     def own(instance: str) -> set[str]:
-        return {f"dra-{instance}.sock", f"{DRIVER}-{instance}-reg.sock"}
+        run = (agent.plugin / "instances" / instance).read_text()
+        return {f"dra-{instance}-{run}.sock", f"{DRIVER}-{instance}-{run}-reg.sock"}
 
     foreign = registry / "other.example.com-reg.sock"
     with socket.socket(socket.AF_UNIX) as deserted:
@@ -167,6 +168,17 @@ def test_sockets_of_killed_agents_of_any_name_go_and_those_of_others_stay(agent:
     started(agent, "--instance", "next")
     assert sockets() == own("live") | own("next") | {foreign.name}
     assert live and live.poll() is None
+
+
+def test_each_run_of_an_instance_has_sockets_of_its_own(agent: Agent, cluster: FakeCluster) -> None:
+    claim = cluster.claim("c", [{"device": device_name(1), "memory": "1Gi"}])
+    seen: list[list[str]] = []
+    for _ in range(3):
+        started(agent, "--instance", "a")
+        assert not agent.kubelet.prepare_one(claim).error
+        seen.append([path.name for path in agent.kubelet.registration_sockets()])
+        agent.kill()
+    assert all(len(sockets) == 1 for sockets in seen) and len({sockets[0] for sockets in seen}) == 3
 
 
 def nvml(agent: Agent, script: str = "") -> dict[str, str]:
