@@ -261,7 +261,7 @@ def cluster_tests(minor: str, *choice: str) -> Count:
 def part_agent() -> Count:
     """The node agent from outside: fake kubelet and API server, CDI's own library, a real node of Kubernetes 1.36."""
     build("release", "drawbridge-agent")
-    build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml")
+    build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml", "planted_slots", "planted_tombstone")
     count = pytest("agent: fake kubelet and API server", "tests/agent", "--ignore=tests/agent/real")
     return count + agent_on_cluster("1.36")
 
@@ -269,7 +269,7 @@ def part_agent() -> Count:
 def sanitized_agent(preset: str) -> Count:
     """The agent between a fake kubelet and a fake API server, under a sanitizer; a report fails the test that it comes in."""
     build(preset, "drawbridge-agent", "standin_nvml")
-    build("debug", "drawbridge_preload", "standin_cuda")
+    build("debug", "drawbridge_preload", "standin_cuda", "planted_slots", "planted_tombstone")
     return pytest(
         f"{preset}: agent, fake kubelet and API server", "tests/agent", "--ignore=tests/agent/real",
         DRAWBRIDGE_AGENT=str(ROOT / "build" / preset / "bin" / "drawbridge-agent"),
@@ -355,19 +355,20 @@ def long_fuzz() -> Count:
 
 
 def long_matrix() -> Count:
-    """The cluster tests on every minor, and the builds that are wrong on purpose."""
+    """The cluster tests and the agent's on a real node on every minor, and the builds that are wrong on purpose."""
     build("release", "drawbridge")
     minors = json.loads((ROOT / "tests/cluster/components/pins.json").read_text(encoding="utf-8"))["kubernetes"]
-    return sum((cluster_tests(minor) for minor in minors), Count()) + cluster_tests("1.36", "-m", "long")
+    count = sum((cluster_tests(minor) + agent_on_cluster(minor) for minor in minors), Count())
+    return count + cluster_tests("1.36", "-m", "long")
 
 
 def long_agent() -> Count:
-    """Ten thousand lives of a node in memory, three hundred with kills; the real node of 1.35 and 1.37; half an hour of pods."""
+    """Ten thousand lives of a node in memory, three hundred with kills; five hundred pods over updates, half an hour of pods."""
     build("debug", "agent_test")
     build("release", "drawbridge-agent")
     count = ctest("debug", "-R", "^agent$", DRAWBRIDGE_AGENT_LIVES="10000")
     count += pytest("agent: lives with kills", "tests/agent", "--ignore=tests/agent/real", "-m", "long")
-    return count + agent_on_cluster("1.35") + agent_on_cluster("1.37") + agent_on_cluster("1.36", "-m", "long")
+    return count + agent_on_cluster("1.36", "-m", "long")
 
 
 LONG: dict[str, Callable[[], Count]] = {

@@ -63,10 +63,12 @@ class Agent:
         self.kubeconfig = folder / "kubeconfig"
         self._write_kubeconfig()
         self.kubelet = Kubelet(self.root)
+        self.program = AGENT
         self.process: subprocess.Popen[bytes] | None = None  # the one that was started last
         self.processes: list[subprocess.Popen[bytes]] = []
         self.log: list[dict[str, Any]] = []
         self._more = threading.Condition()
+        self._readers: list[threading.Thread] = []
 
     def _write_kubeconfig(self) -> None:
         self.kubeconfig.write_text(json.dumps({
@@ -88,13 +90,14 @@ class Agent:
         """`devices`: those of the file, else those of NVML."""
         before = len(self.log)
         self.process = subprocess.Popen(
-            [str(AGENT), "--node", self.cluster.node, "--kubeconfig", str(self.kubeconfig),
+            [str(self.program), "--node", self.cluster.node, "--kubeconfig", str(self.kubeconfig),
              "--kubelet-root", str(self.root), "--cdi", str(self.cdi), *(["--devices", str(self.devices_file)] if devices else []),
              "--boot-id-file", str(self.boot_id_file), "--operator-listen", "127.0.0.1:0", *self._apart(arguments), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | environment)  # fmt: skip
         self.processes.append(self.process)
-        self._reader = threading.Thread(target=self._read_log, args=(self.process,), daemon=True)
-        self._reader.start()
+        reader = threading.Thread(target=self._read_log, args=(self.process,), daemon=True)
+        self._readers.append(reader)
+        reader.start()
         self.wait_log("started", after=before)
         if register:
             self.kubelet.close()
@@ -130,7 +133,14 @@ class Agent:
         if self.process:
             self.process.kill()
             self.process.wait()
-            self._reader.join()
+            self._readers[-1].join()
+
+    def kill_all(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for reader in self._readers:
+            reader.join()
 
     def stop(self) -> int:
         assert self.process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from collections import defaultdict
@@ -11,13 +12,16 @@ from typing import Any
 from material import GIB, Agent
 
 # Places in preload/abi.h.
-UUID, BOOT, MEMORY, CORES = 24, 40, 120, 144
+UUID, BOOT, MEMORY, CORES, SIZE = 24, 40, 120, 144, 16384
 CAPACITY = {"memory": 80 * GIB, "cores": 1000, "slots": 10}
 UNITS = {"Mi": 1 << 20, "Gi": 1 << 30}
 
 
 def page_of(file: Path) -> dict[str, Any]:
+    """The fields of limits; of those that a power cut has left in part all are nothing."""
     page = file.read_bytes()
+    if len(page) != SIZE:
+        return {"size": len(page), "uuid": b"", "boot": b"", "memory": 0, "cores": 0}
     (memory,), (cores,) = struct.unpack_from("<Q", page, MEMORY), struct.unpack_from("<I", page, CORES)
     return {"size": len(page), "uuid": page[UUID : UUID + 16], "boot": page[BOOT : BOOT + 16], "memory": memory, "cores": cores}
 
@@ -27,13 +31,15 @@ def in_bytes(quantity: str) -> int:
     return int(number) * UNITS[unit]
 
 
-def sums(agent: Agent) -> list[str]:
-    """No device is given away more than once, by the share folders alone."""
+def sums(agent: Agent, boot: bytes) -> list[str]:
+    """No device is given away more than once, by the share folders of this boot alone."""
     held: dict[bytes, dict[str, int]] = defaultdict(lambda: dict.fromkeys(CAPACITY, 0))
     for folder in (agent.plugin / "shares").iterdir():
         if not (folder / "limits").exists():
             continue  # begun, and given to nobody yet
         page = page_of(folder / "limits")
+        if page["boot"] != boot:
+            continue
         of_device = held[page["uuid"]]
         of_device["memory"] += page["memory"]
         of_device["cores"] += page["cores"] % 1000  # a share without a limit takes none of it
@@ -58,10 +64,24 @@ def of_claim(agent: Agent, claim: dict[str, Any], boot: bytes) -> list[str]:
             faults.append(f"{device['name']} lacks a file")
             continue
         page, given = page_of(files["limits"]), result["consumedCapacity"]
-        wanted = (in_bytes(given["memory"]), int(given["cores"]) * 10 or 1000, boot, 16384, 262144)
+        wanted = (in_bytes(given["memory"]), int(given["cores"]) * 10 or 1000, boot, SIZE, 262144)
         found = (page["memory"], page["cores"], page["boot"], page["size"], files["ledger"].stat().st_size)
         if found != wanted:
             faults.append(f"{device['name']} is {found}, not {wanted}")
+    return faults
+
+
+def records(agent: Agent, ended: set[str]) -> list[str]:
+    """No record is there in part, and none lets a claim that has ended go on."""
+    faults = []
+    for file in (agent.plugin / "claims").glob("*.json"):
+        try:
+            state = json.loads(file.read_text())["claim"]["state"]
+        except ValueError:
+            faults.append(f"the record of {file.stem} is not whole")
+            continue
+        if file.stem in ended and state != "Unprepared":
+            faults.append(f"{file.stem} has ended, and is recorded as {state}")
     return faults
 
 

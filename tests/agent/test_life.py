@@ -212,9 +212,7 @@ def test_files_that_a_killed_agent_left_half_written_go_unless_another_agent_run
         half.write_text("half")
     agent.start("--instance", "second")
     assert all(half.exists() for half in halves)  # the first may be writing them
-    for process in agent.processes:
-        process.kill()
-        process.wait()
+    agent.kill_all()
     agent.start("--instance", "third")
     assert not any(half.exists() for half in halves)
 
