@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,8 +32,11 @@ public:
     [[nodiscard]] virtual std::string name() const = 0;
     /// Errors that the driver reported since the start, those of applications among them.
     [[nodiscard]] virtual XidCounts xids() const { return {}; }
-    /// The processes on all devices, as far as the driver shows them to the host.
-    [[nodiscard]] virtual std::vector<DeviceProcess> processes() { return {}; }
+    /// The processes on all devices, as far as the driver shows them to the host; nothing where it
+    /// never does.
+    [[nodiscard]] virtual std::optional<std::vector<DeviceProcess>> processes() {
+        return std::nullopt;
+    }
 };
 
 /// The devices that a file lists (device_list.hpp); it is read again whenever it is asked.

@@ -53,9 +53,13 @@ bool is_same(const SlotOwner& owner, const Process& process) {
 }  // namespace
 
 bool ProcessTable::sees(std::uint64_t pid_namespace) const {
-    if (pid_namespace == own_namespace) return own_namespace != 0;
-    return own_namespace == first_pid_namespace && pid_namespace >= later_namespaces &&
-           pid_namespace <= highest_namespace;
+    if (own_namespace == 0) return false;
+    if (pid_namespace == own_namespace) return true;
+    if (pid_namespace < later_namespaces || pid_namespace > highest_namespace) return false;
+    return own_namespace == first_pid_namespace ||
+           std::ranges::any_of(processes, [this](const Process& process) {
+               return process.pid_namespace != 0 && process.pid_namespace != own_namespace;
+           });
 }
 
 const Process* find_owner(const SlotOwner& owner, const ProcessTable& table) {

@@ -25,7 +25,10 @@ struct ProcessTable {
     std::uint64_t own_namespace = 0;  ///< of the agent: what it sees all processes of
     std::vector<Process> processes = {};
 
-    /// Whether all processes of that namespace would be in the table.
+    /// Whether all processes of that namespace would be in the table: those of the machine's first
+    /// namespace see all, and so do those of a node that is itself a container (kind, k3d), by
+    /// which the namespaces of its containers lie below its own. It shows in processes that have
+    /// others.
     [[nodiscard]] bool sees(std::uint64_t pid_namespace) const;
 };
 

@@ -74,7 +74,7 @@ public:
 
     XidCounts xids() const override { return tracker_.xids(); }
 
-    std::vector<DeviceProcess> processes() override {
+    std::optional<std::vector<DeviceProcess>> processes() override {
         std::vector<DeviceProcess> found;
         for (const auto& [index, card] : known_) {
             NvmlHandle handle = nullptr;

@@ -50,7 +50,8 @@ void ShareKeeper::round() {
 }
 
 void ShareKeeper::measure() {
-    Suspects found = measure_.measure([&] { return parts_->source.processes(); });
+    Suspects found = measure_.measure(
+        [&] { return parts_->source.processes().value_or(std::vector<DeviceProcess>()); });
     for (const auto& [share, suspect] : found) {
         const Suspect before = told_[share];
         if (suspect == before) continue;
@@ -70,7 +71,8 @@ void ShareKeeper::measure() {
 void ShareKeeper::start(KeeperParts parts) {
     parts_.emplace(std::move(parts));
     keep();
-    keep_measuring();
+    // Where no driver tells of processes, there is nothing to compare every second.
+    if (parts_->source.processes()) keep_measuring();
 }
 
 void ShareKeeper::keep() {

@@ -21,7 +21,7 @@ namespace drawbridge::agent {
 /// What the keeper needs of its surroundings once they are there.
 struct KeeperParts {
     boost::asio::any_io_executor devices;  ///< nobody else asks `source` meanwhile
-    DeviceSource& source;
+    DeviceSource& source;                  ///< asked once by `start` itself
     /// A share's processes are suspected of more, or less, than before.
     std::function<void(const std::string& share, const Suspect& before, const Suspect& now)> tell;
 };

@@ -72,6 +72,15 @@ std::vector<std::string> keys(const std::vector<Fault>& faults) {
 
 }  // namespace
 
+TEST_CASE("only a driver tells of processes") {
+    const Root root;
+    CHECK_FALSE(make_file_source("/nowhere")->processes());
+    const auto source = make_nvml_source({.seen = root.path()});
+    CHECK(source->processes());  // before it is open, too
+    look(*source);
+    CHECK(source->processes());
+}
+
 TEST_CASE("devices are read through NVML, found below the driver's root") {
     const Root root;
     const auto source = make_nvml_source({.seen = root.path()});

@@ -83,6 +83,23 @@ TEST_CASE("what the agent cannot see is never gone") {
     CHECK(owner_state(hidden, table) == OwnerState::unknown);
 }
 
+TEST_CASE("an agent on a node that is a container itself sees those of its containers") {
+    Process other{.pid = 1, .inner_pid = 1, .pid_namespace = container + 7, .start_time = 1};
+    ProcessTable table{.own_namespace = container + 7, .processes = {other}};
+    CHECK(owner_state(owner, table) == OwnerState::unknown);  // it may be a container of its own
+    other.pid_namespace = 0;
+    table.processes.push_back(other);
+    CHECK(owner_state(owner, table) == OwnerState::unknown);
+    other.pid_namespace = container + 8;
+    table.processes.push_back(other);
+    CHECK(owner_state(owner, table) == OwnerState::gone);
+    SlotOwner hidden = owner;
+    hidden.pid_namespace = 3;
+    CHECK(owner_state(hidden, table) == OwnerState::unknown);
+    table.processes.push_back(worker);
+    CHECK(owner_state(owner, table) == OwnerState::alive);
+}
+
 TEST_CASE("an agent in a container sees those beside it") {
     CHECK(owner_state(owner, {.own_namespace = container}) == OwnerState::gone);
 }
