@@ -285,7 +285,7 @@ def agent_on_cluster(minor: str, *choice: str) -> Count:
         show(step)
         raise Broken("the components of the cluster did not build")
     build("release", "drawbridge", "drawbridge-agent", "drawbridge_preload")
-    build("debug", "dying_agent")
+    build("debug", "dying_agent", "gpu_user", "standin_cuda", "standin_nvml")
     title = f"agent: real node of {minor}" + (", long tests" if choice else "")
     return pytest(title, "tests/agent/real", "--kubernetes", minor, *choice, jobs="0")
 

@@ -42,6 +42,7 @@ class Node:
         self.kubeconfig = self.bed.root / "agent.kubeconfig"
         self.environment: dict[str, str] = {}
         self.port_file = self.bed.root / "agent.ports"
+        self.source = ["--devices", str(self.devices_file)]  # where the agent's GPUs come from
 
     # ------------------------------------------------------------------ the agent
 
@@ -93,7 +94,7 @@ class Node:
             usual = f"https://{API_ADDRESS}:{API_PORT}"
             kubeconfig.write_text(self.kubeconfig.read_text().replace(usual, server))
         command = [str(program), "--node", self.name, "--kubeconfig", str(kubeconfig),
-                   "--kubelet-root", str(self.bed.kubelet_root), "--cdi", str(self.bed.cdi), "--devices", str(self.devices_file),
+                   "--kubelet-root", str(self.bed.kubelet_root), "--cdi", str(self.bed.cdi), *self.source,
                    "--boot-id-file", str(self.boot_id_file), "--library", str(library), "--operator-listen", "127.0.0.1:0",
                    "--port-file", str(self.port_file), "--runtime-socket", str(self.bed.containerd_socket), *arguments]  # fmt: skip
         self.cluster.space.start(self.agent, command, {"PATH": "/usr/bin:/bin"} | self.environment)
@@ -151,10 +152,17 @@ class Node:
         except Failed:
             return False
 
-    def readiness(self) -> str:
+    @property
+    def operator(self) -> str:
+        """Address of the operator port, for those who are inside."""
+        return f"127.0.0.1:{json.loads(self.port_file.read_text())['operator']}"
+
+    def ask(self, path: str) -> str:
         """What the operator port says, asked from where it listens."""
-        port = json.loads(self.port_file.read_text())["operator"]
-        return self.cluster.inside("curl", "-s", f"http://127.0.0.1:{port}/readyz")
+        return self.cluster.inside("curl", "-s", f"http://{self.operator}{path}")
+
+    def readiness(self) -> str:
+        return self.ask("/readyz")
 
     def log(self) -> list[Json]:
         lines = self.cluster.space.log(self.agent).splitlines()
@@ -242,13 +250,13 @@ class Pods:
         return name
 
     def start(self, name: str, containers: dict[str, list[str]], claims: dict[str, Json], image: str = "", show: str = SHOW,
-              **spec: Any) -> None:  # fmt: skip
+              more: Json | None = None, **spec: Any) -> None:  # fmt: skip
         """A pod: claims by container, and where each claim comes from. `show` is what its containers run; an image of a
-        test's own has its own command."""
+        test's own has its own command. `more` is what else each container has."""
         runs = {"image": image} if image else {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", show]}
 
         def made(container: str, entries: list[str]) -> Json:
-            return {"name": container, "imagePullPolicy": "Never", **runs,
+            return {"name": container, "imagePullPolicy": "Never", **runs, **(more or {}),
                     "resources": {"claims": [{"name": entry} for entry in entries]}}  # fmt: skip
 
         self.api.call("POST", self.path, {
