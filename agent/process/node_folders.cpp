@@ -120,12 +120,13 @@ SocketPaths socket_paths(const std::string& kubelet_root, const std::string& ins
             fmt::format("{}/plugins_registry/{}{}-reg.sock", kubelet_root, driver_name, dash)};
     };
     if (instance.empty()) return make("");
-    SocketPaths paths = make(fmt::format("{}-{}", instance, run));
+    const std::string own = fmt::format("{}-{}", instance, run);
+    const SocketPaths paths = make(own);
     constexpr std::size_t hash_chars = 8;
     const bool too_long =
         std::max(paths.service.size(), paths.registration.size()) > max_socket_path;
     if (!too_long) return paths;
-    return make(fmt::format("{}-{}", base::base32_lower(base::sha256(instance), hash_chars), run));
+    return make(base::base32_lower(base::sha256(own), hash_chars));
 }
 
 Result<void> make_node_folders(const PathOptions& options, const FlowPaths& paths) {

@@ -36,8 +36,9 @@ class AgentInstallation:
         self.folder = cluster.place.root / "agent"
         self.nodes = [Node(cluster.place, number) for number in range(1, cluster.wish().nodes + 1)]
 
-    def install(self, devices: Path, library: Path = RELEASE / "lib" / "libdrawbridge.so") -> None:
-        """Builds the image, brings it to the nodes, applies the manifests, waits until every agent is ready."""
+    def install(self, devices: Path | None, library: Path = RELEASE / "lib" / "libdrawbridge.so") -> None:
+        """Builds the image, brings it to the nodes, applies the manifests, waits until every agent is ready. Without `devices`
+        the agent looks for a driver."""
         tag = self.load_image(agent_program(), library)
         for node in self.nodes:
             self.write_overlay(node, tag, devices)
@@ -79,14 +80,16 @@ class AgentInstallation:
     def name_of(self, node: Node) -> str:
         return "drawbridge-agent" if len(self.nodes) == 1 else f"drawbridge-agent-{node.number}"
 
-    def write_overlay(self, node: Node, tag: str, devices: Path) -> None:
+    def write_overlay(self, node: Node, tag: str, devices: Path | None) -> None:
         """What an installer adds to manifests/base/agent: image, devices, and the paths of a node that has its own."""
         folder = self.folder_of(node)
         folder.mkdir(exist_ok=True)
-        shutil.copyfile(devices, folder / "devices.yaml")
+        if devices:
+            shutil.copyfile(devices, folder / "devices.yaml")
         container = "/spec/template/spec/containers/0"
         hosts = [node.kubelet_root / name for name in ("plugins", "plugins_registry", "pod-resources")] + [node.cdi]
-        arguments = [f"--kubelet-root={node.kubelet_root}", f"--cdi={node.cdi}", f"--devices={DEVICES}/devices.yaml"]
+        arguments = [f"--kubelet-root={node.kubelet_root}", f"--cdi={node.cdi}", *([f"--devices={DEVICES}/devices.yaml"] if devices else [])]
+        maps = [{"name": "drawbridge-agent-devices", "namespace": NAMESPACE, "files": ["devices.yaml"]}]
         patch = [
             {"op": "replace", "path": "/metadata/name", "value": self.name_of(node)},
             {"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"kubernetes.io/hostname": node.name}},
@@ -96,15 +99,16 @@ class AgentInstallation:
               for at, path in enumerate(hosts)),
             *({"op": "replace", "path": f"{container}/volumeMounts/{at}/mountPath", "value": str(path)}
               for at, path in enumerate(hosts)),
-            {"op": "add", "path": f"{container}/volumeMounts/-", "value": {"name": "devices", "mountPath": DEVICES}},
-            {"op": "add", "path": "/spec/template/spec/volumes/-",
-             "value": {"name": "devices", "configMap": {"name": "drawbridge-agent-devices"}}},
         ]  # fmt: skip
+        if devices:
+            patch += [{"op": "add", "path": f"{container}/volumeMounts/-", "value": {"name": "devices", "mountPath": DEVICES}},
+                      {"op": "add", "path": "/spec/template/spec/volumes/-",
+                       "value": {"name": "devices", "configMap": {"name": "drawbridge-agent-devices"}}}]  # fmt: skip
         base = [os.path.relpath(ROOT / "manifests" / "base" / "agent", folder)]
         overlay = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": base,
             "images": [{"name": "drawbridge/agent", "newName": IMAGE, "newTag": tag}],
-            "configMapGenerator": [{"name": "drawbridge-agent-devices", "namespace": NAMESPACE, "files": ["devices.yaml"]}],
+            "configMapGenerator": maps if devices else [],
             "generatorOptions": {"disableNameSuffixHash": True},
             "patches": [{"target": {"kind": "DaemonSet"}, "patch": json.dumps(patch), "options": {"allowNameChange": True}}]}  # fmt: skip
         (folder / "kustomization.yaml").write_text(json.dumps(overlay, indent=1), encoding="utf-8")
