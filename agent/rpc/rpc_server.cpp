@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <climits>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -243,10 +242,6 @@ base::Result<void> RpcServer::listen(const std::string& path) {
     builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
     builder.SetMaxReceiveMessageSize(max_message);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 256);
-    // On a socket of the same machine nobody goes away unseen. A timer, however far ahead, has gRPC
-    // look at all of its timers every second.
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.RegisterCallbackGenericService(parts_.get());
     before_grpc(parts_.get());
     const mode_t before = ::umask(0177);
