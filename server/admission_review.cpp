@@ -117,15 +117,15 @@ void append_escaped(std::string& out, std::string_view text) {
     }
 }
 
-/// Cuts to at most `limit` bytes, between characters, with `...` where something is lost.
-void cut(std::string& text, std::size_t limit) {
+/// Message, fix and code of a diagnostic, of at most `limit` bytes: what is too long loses its end,
+/// never its code, which `drawbridge explain` takes.
+std::string line_of(const translate::Diagnostic& diagnostic, std::size_t limit) {
     constexpr std::string_view mark = "...";
-    if (text.size() <= limit) return;
-    std::size_t end = limit - mark.size();
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-        --end;
-    text.resize(end);
-    text += mark;
+    const std::string code = fmt::format(" [{}]", translate::name(diagnostic.code));
+    std::string line = one_line(diagnostic);
+    if (line.size() + code.size() > limit)
+        line = base::shortened(line, limit - code.size() - mark.size());
+    return line + code;
 }
 
 /// Room for the line that says how many others were left out.
@@ -139,8 +139,7 @@ std::vector<std::string> lines_within(const translate::Diagnostics& diagnostics,
     std::size_t left_out = 0;
     for (const translate::Diagnostic& diagnostic : diagnostics) {
         if (diagnostic.severity != severity) continue;
-        std::string line = one_line(diagnostic);
-        cut(line, line_limit);
+        std::string line = line_of(diagnostic, line_limit);
         if (left_out > 0 || used + line.size() + 1 > limit - more_room) {
             ++left_out;
             continue;

@@ -43,10 +43,11 @@ inline constexpr std::size_t denial_limit = 8U << 10U;  ///< bytes of the messag
 /// escaped.
 [[nodiscard]] std::string one_line(const translate::Diagnostic& diagnostic);
 
-/// The warnings of a pod, in order, within the limits; the last says how many were left out.
+/// The warnings of a pod, in order, each with its code, within the limits; the last says how many
+/// were left out.
 [[nodiscard]] std::vector<std::string> warning_lines(const translate::Diagnostics& diagnostics);
 
-/// The message of a denial: one line a problem, as many as fit.
+/// The message of a denial: one line a problem with its code, as many as fit.
 [[nodiscard]] std::string denial_message(const translate::Diagnostics& diagnostics);
 
 }  // namespace drawbridge::server

@@ -143,7 +143,7 @@ TEST_CASE("a patch is sent in base 64 with its type") {
     const auto patch = base::base64_decode(response["patch"].get<std::string>());
     REQUIRE(patch.has_value());
     CHECK(json::parse(*patch) == json::array({{{"op", "remove"}, {"path", "/spec/a"}}}));
-    CHECK(response["warnings"] == json::array({"careful; look twice"}));
+    CHECK(response["warnings"] == json::array({"careful; look twice [memory-unit]"}));
 }
 
 TEST_CASE("a denial carries the code of its worst problem and no patch") {
@@ -167,8 +167,9 @@ TEST_CASE("a denial carries the code of its worst problem and no patch") {
         CHECK_FALSE(response.contains("patchType"));
         CHECK(response["status"]["code"] == row.status);
         CHECK(response["status"]["reason"] == row.reason);
-        CHECK(response["status"]["message"] == "one. Fix it.\ntwo");
-        CHECK(response["warnings"] == json::array({"three"}));
+        CHECK(response["status"]["message"] ==
+              fmt::format("one. Fix it. [{}]\ntwo [memory-unit]", translate::name(row.code)));
+        CHECK(response["warnings"] == json::array({"three [memory-unit]"}));
     }
 }
 
@@ -186,7 +187,7 @@ TEST_CASE("a warning is cut between characters") {
         REQUIRE(lines.size() == 1);
         CHECK(lines[0].size() <= warning_limit);
         CHECK(lines[0].size() > warning_limit - 4);
-        CHECK(lines[0].ends_with("..."));
+        CHECK(lines[0].ends_with("... [memory-unit]"));
         CHECK_NOTHROW(json(lines[0]).dump());  // throws on broken UTF-8
     }
 }
@@ -215,5 +216,5 @@ TEST_CASE("one problem without end fills the message and no more") {
                                          diagnostic(Severity::denied, "second")});
     CHECK(message.size() <= denial_limit);
     CHECK(message.starts_with("xxx"));
-    CHECK(message.ends_with("...\n+1 more"));
+    CHECK(message.ends_with("... [memory-unit]\n+1 more"));
 }

@@ -170,7 +170,7 @@ def test_kubectl_shows_a_denial_with_container_name_value_and_fix(bench: Bench, 
     done = names.kubectl("create", "-f", "-", input=pod("p", container(gpu="1", gpumem="8Gi")))
     assert done.returncode == 1
     assert 'admission webhook "pods.drawbridge.dev" denied the request' in done.stderr
-    for word in ('container "main"', "nvidia.com/gpumem", "8Gi", "8192"):
+    for word in ('container "main"', "nvidia.com/gpumem", "8Gi", "8192", "[memory-unit]"):
         assert word in done.stderr
     assert not names.listed("pods") and not names.templates()
 
