@@ -13,11 +13,11 @@ std::size_t digest_of(const Notice& notice) {
 
 }  // namespace
 
-void Outbox::put(Notice notice, Time now) {
+void Outbox::put(Notice notice, Time due) {
     const auto waiting = entries_.find(notice.key);
     if (waiting != entries_.end()) {
         if (waiting->second.notice == notice) return;
-        waiting->second = {.notice = std::move(notice), .number = ++numbers_, .due = now};
+        waiting->second = {.notice = std::move(notice), .number = ++numbers_, .due = due};
         return;
     }
     const auto before = delivered_.find(notice.key);
@@ -29,7 +29,7 @@ void Outbox::put(Notice notice, Time now) {
     }
     std::string key = notice.key;
     entries_.emplace(std::move(key),
-                     Entry{.notice = std::move(notice), .number = ++numbers_, .due = now});
+                     Entry{.notice = std::move(notice), .number = ++numbers_, .due = due});
 }
 
 void Outbox::forget(std::string_view key) {

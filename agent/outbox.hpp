@@ -56,8 +56,8 @@ public:
     };
 
     /// Takes a notice; what was delivered last under its key is not sent again, and what waits
-    /// under its key is replaced, and tried at once.
-    void put(Notice notice, Time now);
+    /// under its key is replaced. Its first attempt comes at `due`.
+    void put(Notice notice, Time due);
     /// Drops what waits under a key, and what is remembered of it.
     void forget(std::string_view key);
     /// The notice that has waited longest of those whose time has come; it stays until settled.

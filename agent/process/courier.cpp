@@ -19,6 +19,9 @@ using base::Result;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds call_time{15};
+// Many pods start at once. What a write of status takes of the API server and of its disk is taken
+// from the prepares behind it, which nobody may hold up.
+constexpr std::chrono::seconds status_delay{1};
 // A gate that is off stays so until the API server is started anew.
 constexpr std::chrono::hours no_field_time{1};
 constexpr std::chrono::hours idle_time{1};
@@ -50,15 +53,15 @@ void Courier::wake() {
     before->set();
 }
 
-void Courier::put(Notice notice) {
-    outbox_.put(std::move(notice), parts_.clock.steady());
+void Courier::put(Notice notice, std::chrono::milliseconds delay) {
+    outbox_.put(std::move(notice), parts_.clock.steady() + delay);
     wake();
 }
 
 void Courier::prepared(ClaimRecord record) {
     asio::post(parts_.strand, [this, record = std::move(record)] {
         if (no_status_until_ && parts_.clock.steady() < *no_status_until_) return;
-        put(status_notice(record));
+        put(status_notice(record), status_delay);
     });
 }
 

@@ -59,7 +59,7 @@ private:
     boost::asio::awaitable<Delivery> deliver(const Outbox::Turn& turn);
     Delivery judge(const Outbox::Turn& turn, const base::Result<base::JsonDocument>& answer);
     void note(const Outbox::Turn& turn, Delivery delivery, const std::string& reason);
-    void put(Notice notice);
+    void put(Notice notice, std::chrono::milliseconds delay = {});
     void wake();
 
     CourierParts parts_;
