@@ -125,12 +125,12 @@ DevicePlace place_of(const std::string& bus_id) {
 }
 
 std::vector<std::string> mig_nodes(const Device& card, std::int64_t gpu_instance,
-                                   std::int64_t compute_instance) {
+                                   std::int64_t compute_instance, const std::string& host_root) {
     std::vector<std::string> nodes;
     if (card.device_nodes.empty()) return nodes;
     const std::string minor = card.device_nodes.front().substr(std::string("/dev/nvidia").size());
-    const std::string base =
-        fmt::format("/proc/driver/nvidia/capabilities/gpu{}/mig/gi{}", minor, gpu_instance);
+    const std::string base = fmt::format("{}/proc/driver/nvidia/capabilities/gpu{}/mig/gi{}",
+                                         host_root, minor, gpu_instance);
     for (const std::string& file :
          {base + "/access", fmt::format("{}/ci{}/access", base, compute_instance)}) {
         if (const auto number = capability_minor(file))

@@ -20,7 +20,8 @@ namespace drawbridge::agent {
 
 /// The capability nodes of a MIG instance, by what /proc/driver/nvidia says.
 [[nodiscard]] std::vector<std::string> mig_nodes(const Device& card, std::int64_t gpu_instance,
-                                                 std::int64_t compute_instance);
+                                                 std::int64_t compute_instance,
+                                                 const std::string& host_root = {});
 
 /// Control nodes, libraries of that driver version and programs, each at the path it has. Device
 /// nodes are the host's, or, where that has none, those of the driver's root.

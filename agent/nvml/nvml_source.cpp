@@ -278,7 +278,7 @@ private:
         const std::string name = nvml_->name(mig);
         if (!name.empty()) device.product_name = name;
         device.mig = MigPlace{card.uuid, ids->first, ids->second};
-        for (const std::string& node : mig_nodes(card, ids->first, ids->second))
+        for (const std::string& node : mig_nodes(card, ids->first, ids->second, places_.host_root))
             device.device_nodes.push_back(node);
         devices.push_back(std::move(device));
     }

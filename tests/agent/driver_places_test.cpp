@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <vector>
 
 using namespace drawbridge::agent;
 namespace fs = std::filesystem;
@@ -137,6 +138,18 @@ TEST_CASE("a node without hardware of NVIDIA has no devices, and that is no faul
     CHECK(devices->empty());
     host.gpu();
     CHECK_FALSE(source->read());
+}
+
+TEST_CASE("a MIG instance has the nodes of both of its capabilities") {
+    const Host host;
+    const std::string instance = "/proc/driver/nvidia/capabilities/gpu3/mig/gi7";
+    host.file(instance + "/access", "DeviceFileMinor: 66\nDeviceFileMode: 292\n");
+    host.file(instance + "/ci0/access", "DeviceFileMinor: 67\nDeviceFileMode: 292\n");
+    const Device card{.uuid = "GPU-a", .device_nodes = {"/dev/nvidia3"}};
+    CHECK(
+        mig_nodes(card, 7, 0, host.root()) ==
+        std::vector<std::string>{"/dev/nvidia-caps/nvidia-cap66", "/dev/nvidia-caps/nvidia-cap67"});
+    CHECK(mig_nodes(card, 8, 0, host.root()).empty());
 }
 
 TEST_CASE("links of a root do not lead out of it") {

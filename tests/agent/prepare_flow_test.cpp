@@ -60,7 +60,7 @@ public:
         REQUIRE(made);
         inventory_ = *made;
         flow = std::make_unique<PrepareFlow>(
-            files, clock_, FlowPaths{"/claims", "/shares", "/lib", "/cdi", lock_}, std::move(hook));
+            files, clock, FlowPaths{"/claims", "/shares", "/lib", "/cdi", lock_}, std::move(hook));
         show({});
     }
     ~Node() { ::unlink(lock_.c_str()); }
@@ -92,10 +92,10 @@ public:
     }
 
     WatchedFiles files;
+    ManualClock clock{ManualClock::Wall(std::chrono::seconds(1'700'000'000))};
     std::unique_ptr<PrepareFlow> flow;
 
 private:
-    ManualClock clock_{ManualClock::Wall(std::chrono::seconds(1'700'000'000))};
     Inventory inventory_;
     std::string lock_;
 };
@@ -163,4 +163,16 @@ TEST_CASE("a CDI file that is made again as another one is named first") {
     REQUIRE(node.prepare());
     CHECK(node.files.files.all().at(cdi_path).find("DRIVER=moved") != std::string::npos);
     CHECK(node.prepare_alone());
+}
+
+TEST_CASE("a mark that lies ahead of the clock goes") {
+    Node node;
+    REQUIRE(node.prepare());
+    REQUIRE(node.flow->unprepare(uid));
+    CHECK(node.files.files.all().contains(record_path));
+    static_cast<void>(node.flow->sweep());
+    CHECK(node.files.files.all().contains(record_path));
+    node.clock.set_wall(ManualClock::Wall(std::chrono::seconds(1'600'000'000)));
+    static_cast<void>(node.flow->sweep());
+    CHECK_FALSE(node.files.files.all().contains(record_path));
 }

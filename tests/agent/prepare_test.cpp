@@ -1,6 +1,7 @@
 #include "agent/prepare.hpp"
 
 #include "agent/claim_facts.hpp"
+#include "agent/inventory_keep.hpp"
 #include "agent/share_config.hpp"
 #include "base/json.hpp"
 
@@ -8,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 using namespace drawbridge::agent;
 using drawbridge::base::ErrorKind;
@@ -123,6 +126,42 @@ TEST_CASE("stored shares are compared in identity and order") {
     CHECK_FALSE(is_same_allocation(shares, claim({share("GPU-b", {})})));
     CHECK_FALSE(is_same_allocation(shares, claim({share("GPU-a", {}, "t")})));
     CHECK_FALSE(is_same_allocation(shares, claim({})));
+}
+
+TEST_CASE("stored shares are not made anew on a GPU that is lost or another one") {
+    const std::vector<Share> shares = {
+        {.request = "gpu", .pool = "node", .device = name_of("GPU-a"), .uuid = "GPU-a"}};
+    CHECK(check_devices(shares, inventory()));
+    std::vector<Share> other = shares;
+    other.front().uuid = "GPU-c";
+    CHECK_FALSE(check_devices(other, inventory()));
+    for (const std::string_view key : {lost_key, driver_key}) {
+        const auto faulty = Inventory::make(
+            {{.uuid = "GPU-a", .memory_bytes = gib, .faults = {{.key = std::string(key)}}}}, {},
+            {});
+        REQUIRE(faulty);
+        const auto checked = check_devices(shares, *faulty);
+        REQUIRE_FALSE(checked);
+        CHECK(checked.error().kind == ErrorKind::unavailable);
+        const auto planned =
+            plan_prepare(claim({share("GPU-a", {1 << 20, 0, 1})}), {"node", *faulty, {}});
+        CHECK_FALSE(planned);
+    }
+}
+
+TEST_CASE("what claims hold is offered even where the devices have less now") {
+    const std::vector<Device> smaller = {{.uuid = "GPU-a", .memory_bytes = 60 * gib},
+                                         {.uuid = "GPU-b", .memory_bytes = 40 * gib}};
+    const ClaimRecord held{
+        .claim = {"ns", "held", "h"},
+        .shares = {{.device = name_of("GPU-a"), .uuid = "GPU-a", .amounts = {70 * gib, 0, 1}}}};
+    const PublishedSizes published = {{"GPU-a", 80 * gib}, {"GPU-b", 40 * gib}};
+    // Not accepted yet: what was published holds.
+    CHECK(with_committed(published, {}, smaller, {&held, 1}) == published);
+    const NodeSettings accepted{.accept_memory_sizes = true};
+    CHECK(with_committed(published, accepted, smaller, {&held, 1}) ==
+          PublishedSizes{{"GPU-a", 70 * gib}});
+    CHECK(with_committed(published, accepted, smaller, {}).empty());
 }
 
 TEST_CASE("a class bounds what a claim may set, and leaves the rest free") {
