@@ -113,7 +113,9 @@ constexpr std::array share_metrics = {
     HamiMetric{"hami_container_device_utilization_ratio", "Device_utilization_desc_of_container",
                "Container device SM utilization ratio", container_labels, old_container_labels,
                [](const Subject& s) {
-                   return fmt::to_string(s.share->activity.rates.busy_permille / 10);
+                   const ShareActivity& activity = s.share->activity;
+                   return fmt::to_string(
+                       (activity.gpu ? activity.gpu->permille : activity.rates.busy_permille) / 10);
                }},
     HamiMetric{"hami_vgpu_memory_context_bytes", "",
                "Container device memory context size in bytes", container_labels, "",

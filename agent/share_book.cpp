@@ -34,6 +34,9 @@ base::Result<ShareActivity> ShareBook::look(const std::string& share, std::int64
     }
     if (const auto found = suspects_.find(share); found != suspects_.end())
         activity.suspect = found->second;
+    activity.gpu = gpu_now(share);
+    if (const auto found = gpu_.find(share); found != gpu_.end())
+        activity.gpu_ns = found->second.use.ns;
     return activity;
 }
 
@@ -45,12 +48,21 @@ void ShareBook::set_overhead(const std::string& share, const MeasuredOverhead& o
 void ShareBook::add_gpu_time(const std::string& share, const GpuTime& time) {
     const std::lock_guard lock(mutex_);
     GpuCount& count = gpu_[share];
-    count.use = {.ns = count.use.ns + time.ns, .busy = time.ns != 0};
+    // The driver may have nothing new at a look; that twice is idle.
+    const bool idle = time.permille == 0 && !count.use.busy;
+    count.use = {
+        .ns = count.use.ns + time.ns,
+        .permille = time.permille != 0 || idle ? std::int64_t{time.permille} : count.use.permille,
+        .busy = time.ns != 0};
     count.told_ns = nanoseconds(clock_.steady());
 }
 
 std::optional<GpuUse> ShareBook::gpu_use(const std::string& share) const {
     const std::lock_guard lock(mutex_);
+    return gpu_now(share);
+}
+
+std::optional<GpuUse> ShareBook::gpu_now(const std::string& share) const {
     const auto found = gpu_.find(share);
     if (found == gpu_.end()) return std::nullopt;
     const bool is_old = nanoseconds(clock_.steady()) - found->second.told_ns > gpu_news_ns;

@@ -24,8 +24,9 @@ struct MeasuredOverhead {
 
 /// GPU time of a share by the driver's count.
 struct GpuUse {
-    std::uint64_t ns = 0;  ///< since the agent looked first
-    bool busy = false;     ///< some of it was at the last look
+    std::uint64_t ns = 0;       ///< since the agent looked first
+    std::int64_t permille = 0;  ///< of late; that of several processes may be more than all
+    bool busy = false;          ///< some of it was at the last look
 };
 
 /// A share's use and activity at a look.
@@ -34,6 +35,8 @@ struct ShareActivity {
     LedgerCounts totals = {};
     LedgerRates rates = {};
     std::int64_t overhead_bytes = 0;  ///< of `use.used_bytes`: contexts and modules, as measured
+    std::optional<GpuUse> gpu = std::nullopt;  ///< where the driver tells of late
+    std::uint64_t gpu_ns = 0;                  ///< since the agent looked first
     Suspect suspect = {};
 };
 
@@ -73,6 +76,7 @@ private:
         GpuUse use = {};
         std::uint64_t told_ns = 0;  ///< when
     };
+    [[nodiscard]] std::optional<GpuUse> gpu_now(const std::string& share) const;
     std::map<std::string, GpuCount> gpu_;
 };
 

@@ -138,7 +138,9 @@ void ShareMeasure::count_time(const Shares& shares, const std::vector<DeviceProc
             const DeviceProcess* process =
                 find_process(measured.after[slot], measured.device, processes, table);
             if (process != nullptr && process->time) {
-                sum = GpuTime{.ns = (sum ? sum->ns : 0) + process->time->ns};
+                const GpuTime before_it = sum.value_or(GpuTime());
+                sum = GpuTime{.permille = before_it.permille + process->time->permille,
+                              .ns = before_it.ns + process->time->ns};
                 now[slot] = static_cast<std::uint16_t>(process->time->permille);
             }
             const std::size_t place =

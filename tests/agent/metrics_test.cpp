@@ -27,6 +27,7 @@ ShareStatus share_of(std::string container) {
     share.activity.totals = {.denied = 3, .denied_bytes = 5, .busy_ns = 1'500'000'000};
     share.activity.totals.identity_misses = 9;
     share.activity.rates.busy_permille = 245;
+    share.activity.gpu_ns = 2'500'000'000;
     return share;
 }
 
@@ -58,6 +59,7 @@ TEST_CASE("each share tells what it uses, is held to and did, with its pod") {
     append_share_metrics(out, node());
     const std::pair<std::string, std::string> values[] = {
         {"used_bytes", "3221225472"},
+        {"gpu_seconds_total", "2.500000000"},
         {"limit_bytes", "4294967296"},
         {"limit_hits_total", "3"},
         {"denied_bytes_total", "5"},
@@ -109,6 +111,17 @@ TEST_CASE("HAMi's names tell a GPU and each container, a shared claim's memory o
     CHECK(has(out, "hami_vgpu_memory_context_bytes" + main + "1073741824"));
     CHECK(out.find(R"(pod="")") == std::string::npos);
     CHECK(out.find("vGPU_device") == std::string::npos);
+}
+
+TEST_CASE("utilization is the driver's count, where it tells") {
+    auto devices = node();
+    devices[0].shares[0].activity.gpu = GpuUse{.permille = 707};
+    std::string out;
+    append_hami_metrics(out, HamiMetrics::all, "n", devices);
+    const auto at = out.find("\nhami_container_device_utilization_ratio{");
+    REQUIRE(at != std::string::npos);
+    const std::string line = out.substr(at + 1, out.find('\n', at + 1) - at - 1);
+    CHECK(line.ends_with(" 70"));
 }
 
 TEST_CASE("all of HAMi's names are its older ones too, with their labels") {

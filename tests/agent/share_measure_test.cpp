@@ -157,6 +157,33 @@ TEST_CASE("the size of a context is learnt from who has one, and told to every s
     }
 }
 
+TEST_CASE("GPU time adds up over processes and looks, and a driver that is quiet takes none back") {
+    using std::chrono::seconds;
+    Node node;
+    const auto look_at = [&] { return *node.book.look("s", std::int64_t{80} << 30); };
+    CHECK(node.look().empty());
+    CHECK_FALSE(look_at().gpu);  // it does not tell
+    node.processes[0].time = GpuTime{.permille = 400, .ns = 400'000'000};
+    CHECK(node.look().empty());
+    CHECK(node.look().empty());
+    REQUIRE(look_at().gpu);
+    CHECK(look_at().gpu->permille == 400);
+    CHECK(look_at().gpu_ns == 800'000'000);
+    CHECK(node.limits().util_permille[0] == 400);
+    node.processes[0].time = GpuTime();
+    CHECK(node.look().empty());
+    CHECK(look_at().gpu->permille == 400);  // it may have had nothing new
+    CHECK(node.limits().util_permille[0] == 400);
+    CHECK(node.look().empty());
+    CHECK(look_at().gpu->permille == 0);
+    CHECK(node.limits().util_permille[0] == 0);
+    node.processes.clear();
+    CHECK(node.look().empty());
+    node.clock.advance(seconds(6));
+    CHECK_FALSE(look_at().gpu);
+    CHECK(look_at().gpu_ns == 800'000'000);
+}
+
 TEST_CASE("another GPU's processes are none of a share's") {
     Node node;
     node.processes[0].device_uuid = "GPU-5d000000-0000-0000-0000-000000000002";
