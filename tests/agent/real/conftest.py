@@ -18,6 +18,7 @@ sys.path[:0] = [str(path) for path in (
 
 from bed.cluster import Cluster, Wish  # noqa: E402
 from bed.components import DEFAULT_MINOR  # noqa: E402
+from bed.daemons import default_gates  # noqa: E402
 from bed.place import own  # noqa: E402
 from bed.residue import cgroups  # noqa: E402
 from node import Node, Pods  # noqa: E402
@@ -35,7 +36,9 @@ def started(request: pytest.FixtureRequest, name: str, nodes: int) -> Iterator[C
     minor = request.config.getoption("--kubernetes")
     # Short: the names of the agent's sockets come behind it.
     made = Cluster(own(f"{name}-{minor.split('.')[1]}"), lambda text: print(f"cluster: {text}", flush=True))
-    made.up(Wish(minor, nodes))
+    # The kubelet of 1.35 asks nobody for health of its own accord.
+    gates = (*default_gates(minor), "ResourceHealthStatus=true") if minor == "1.35" else None
+    made.up(Wish(minor, nodes, gates=gates))
     try:
         yield made
     finally:
