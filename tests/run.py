@@ -362,6 +362,13 @@ def long_matrix() -> Count:
     return count + cluster_tests("1.36", "-m", "long")
 
 
+def long_guards() -> Count:
+    """The agent without one guard line after the other, in a copy of the tree: the test that is there for it must fail."""
+    step = run("guards", ["tests/agent/guards.py"])
+    found = PLAIN.findall(step.output)
+    return counted(step, Count(*map(int, found[-1])) if found else Count())
+
+
 def long_agent() -> Count:
     """Ten thousand lives of a node in memory, three hundred with kills; five hundred pods over updates, half an hour of pods."""
     build("debug", "agent_test")
@@ -373,6 +380,7 @@ def long_agent() -> Count:
 
 LONG: dict[str, Callable[[], Count]] = {
     "agent": long_agent,
+    "guards": long_guards,
     "asan": long_asan,
     "tsan": long_tsan,
     "differential": long_differential,
