@@ -1,6 +1,6 @@
 #include "agent/nvml/nvml_library.hpp"
 
-#include "agent/device.hpp"
+#include "agent/device/device.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
-#include "agent/cdi_spec.hpp"
-#include "agent/device_source.hpp"
-#include "agent/driver_files.hpp"
-#include "agent/fault_tracker.hpp"
+#include "agent/cdi/cdi_spec.hpp"
+#include "agent/cdi/driver_files.hpp"
+#include "agent/device/fault_tracker.hpp"
 #include "agent/nvml/nvml_library.hpp"
+#include "agent/source/device_source.hpp"
 #include "base/log.hpp"
 
 #include <fmt/format.h>

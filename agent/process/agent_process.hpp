@@ -1,10 +1,9 @@
 #pragma once
 // The agent as a process: what is started in which order, and what is stopped.
 
-#include "agent/claim_locks.hpp"
-#include "agent/device_source.hpp"
+#include "agent/claim/claim_locks.hpp"
 #include "agent/files.hpp"
-#include "agent/prepare_flow.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 #include "agent/process/claim_report.hpp"
 #include "agent/process/cluster_api.hpp"
 #include "agent/process/courier.hpp"
@@ -21,6 +20,7 @@
 #include "agent/process/share_keeper.hpp"
 #include "agent/process/slice_publisher.hpp"
 #include "agent/rpc/rpc_server.hpp"
+#include "agent/source/device_source.hpp"
 #include "base/clock.hpp"
 #include "base/result.hpp"
 #include "http/operator_server.hpp"

@@ -1,11 +1,11 @@
 #pragma once
 // Tells of each claim's work: one line in the log, the counts, and what the cluster is shown of it.
 
-#include "agent/metrics.hpp"
-#include "agent/prepare_flow.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 #include "agent/process/courier.hpp"
 #include "agent/process/dra_service.hpp"
-#include "agent/suspects.hpp"
+#include "agent/report/metrics.hpp"
+#include "agent/share/suspects.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

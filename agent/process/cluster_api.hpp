@@ -1,8 +1,8 @@
 #pragma once
 // The few calls that the agent makes to the API server.
 
-#include "agent/claim_facts.hpp"
-#include "agent/publish_plan.hpp"
+#include "agent/api/publish_plan.hpp"
+#include "agent/claim/claim_facts.hpp"
 #include "base/result.hpp"
 #include "kube/client/rest_client.hpp"
 

@@ -1,7 +1,7 @@
 #include "agent/process/courier.hpp"
 
-#include "agent/claim_status.hpp"
-#include "agent/suspects.hpp"
+#include "agent/api/claim_status.hpp"
+#include "agent/share/suspects.hpp"
 #include "base/log.hpp"
 #include "kube/client/backoff.hpp"
 

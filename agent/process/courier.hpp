@@ -1,9 +1,9 @@
 #pragma once
 // Tells the API server what may come late: the status of claims, and events. Nobody waits for it.
 
-#include "agent/claim_record.hpp"
-#include "agent/event_book.hpp"
-#include "agent/outbox.hpp"
+#include "agent/api/event_book.hpp"
+#include "agent/api/outbox.hpp"
+#include "agent/claim/claim_record.hpp"
 #include "agent/process/cluster_api.hpp"
 #include "base/clock.hpp"
 #include "kube/client/event.hpp"

@@ -1,7 +1,7 @@
 #include "agent/process/device_watch.hpp"
 
-#include "agent/inventory_keep.hpp"
 #include "agent/json_reader.hpp"
+#include "agent/prepare/inventory_keep.hpp"
 #include "base/json.hpp"
 
 #include <fmt/format.h>

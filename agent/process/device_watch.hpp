@@ -1,11 +1,11 @@
 #pragma once
 // Looks at the devices and the settings again and again, and tells what the node offers now.
 
-#include "agent/device_source.hpp"
+#include "agent/device/inventory.hpp"
 #include "agent/files.hpp"
-#include "agent/inventory.hpp"
-#include "agent/prepare_flow.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 #include "agent/process/options.hpp"
+#include "agent/source/device_source.hpp"
 #include "base/result.hpp"
 
 #include <functional>

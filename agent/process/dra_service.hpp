@@ -1,7 +1,7 @@
 #pragma once
 // What the kubelet asks of a DRA plugin; converts messages and hands the work on.
 
-#include "agent/prepare_flow.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 #include "agent/process/cluster_api.hpp"
 #include "agent/rpc/rpc_server.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // The health of all devices, for whoever listens (KEP-4680).
 
-#include "agent/inventory.hpp"
+#include "agent/device/inventory.hpp"
 #include "agent/rpc/rpc_server.hpp"
 #include "base/clock.hpp"
 

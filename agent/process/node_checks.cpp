@@ -1,6 +1,6 @@
 #include "agent/process/node_checks.hpp"
 
-#include "agent/cdi_spec.hpp"
+#include "agent/cdi/cdi_spec.hpp"
 #include "agent/process/instance_lock.hpp"
 #include "agent/rpc/messages.hpp"
 #include "agent/rpc/rpc_server.hpp"

@@ -2,8 +2,8 @@
 // Looks at what of the node keeps containers from getting what they were given (node-agent.md 9.4,
 // 13): the container runtime's CDI, foreign CDI files, other agents.
 
+#include "agent/cdi/runtime_facts.hpp"
 #include "agent/files.hpp"
-#include "agent/runtime_facts.hpp"
 
 #include <cstdint>
 #include <mutex>

@@ -1,6 +1,6 @@
 #include "agent/process/node_folders.hpp"
 
-#include "agent/device.hpp"
+#include "agent/device/device.hpp"
 #include "agent/process/instance_lock.hpp"
 #include "base/atomic_file.hpp"
 #include "base/hash.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 // Where the agent's files and sockets lie on a node.
 
-#include "agent/prepare_flow.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 #include "agent/process/options.hpp"
 #include "base/result.hpp"
 

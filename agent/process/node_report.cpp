@@ -1,6 +1,6 @@
 #include "agent/process/node_report.hpp"
 
-#include "agent/cdi_spec.hpp"
+#include "agent/cdi/cdi_spec.hpp"
 #include "agent/rpc/messages.hpp"
 #include "agent/rpc/rpc_server.hpp"
 #include "http/operator_pages.hpp"

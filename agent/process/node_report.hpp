@@ -1,12 +1,12 @@
 #pragma once
 // What the operator port tells of a node.
 
-#include "agent/device_source.hpp"
-#include "agent/metrics.hpp"
-#include "agent/node_status.hpp"
-#include "agent/prepare_flow.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 #include "agent/process/node_checks.hpp"
 #include "agent/process/slice_publisher.hpp"
+#include "agent/report/metrics.hpp"
+#include "agent/report/node_status.hpp"
+#include "agent/source/device_source.hpp"
 #include "http/answer.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // The options of `drawbridge-agent`.
 
-#include "agent/hami_metrics.hpp"
+#include "agent/report/hami_metrics.hpp"
 #include "base/log.hpp"
 
 #include <functional>

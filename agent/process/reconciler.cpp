@@ -1,6 +1,6 @@
 #include "agent/process/reconciler.hpp"
 
-#include "agent/prepare.hpp"
+#include "agent/prepare/prepare.hpp"
 #include "agent/rpc/messages.hpp"
 #include "agent/rpc/rpc_server.hpp"
 #include "base/log.hpp"

@@ -2,7 +2,7 @@
 // Compares what is kept of claims with what the API server and the kubelet know of them
 // (node-agent.md 4, 13).
 
-#include "agent/prepare_flow.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 #include "agent/process/cluster_api.hpp"
 
 #include <boost/asio/any_io_executor.hpp>

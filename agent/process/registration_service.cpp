@@ -1,6 +1,6 @@
 #include "agent/process/registration_service.hpp"
 
-#include "agent/device.hpp"
+#include "agent/device/device.hpp"
 #include "agent/rpc/messages.hpp"
 
 #include <utility>

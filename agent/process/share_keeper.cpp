@@ -1,6 +1,6 @@
 #include "agent/process/share_keeper.hpp"
 
-#include "agent/share_record.hpp"
+#include "agent/prepare/share_record.hpp"
 #include "base/log.hpp"
 
 #include <boost/asio/post.hpp>

@@ -1,10 +1,10 @@
 #pragma once
 // Keeps the shares of running containers once a second, for as long as the agent runs.
 
-#include "agent/device_source.hpp"
-#include "agent/prepare_flow.hpp"
-#include "agent/share_measure.hpp"
-#include "agent/share_upkeep.hpp"
+#include "agent/prepare/prepare_flow.hpp"
+#include "agent/share/share_measure.hpp"
+#include "agent/share/share_upkeep.hpp"
+#include "agent/source/device_source.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>

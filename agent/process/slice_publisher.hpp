@@ -1,9 +1,9 @@
 #pragma once
 // Keeps the node's ResourceSlices as they should be (node-agent.md 7).
 
-#include "agent/inventory.hpp"
+#include "agent/api/publish_plan.hpp"
+#include "agent/device/inventory.hpp"
 #include "agent/process/cluster_api.hpp"
-#include "agent/publish_plan.hpp"
 #include "kube/client/event.hpp"
 #include "kube/client/watcher.hpp"
 

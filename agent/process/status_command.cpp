@@ -1,7 +1,7 @@
 #include "agent/process/status_command.hpp"
 
-#include "agent/node_status.hpp"
 #include "agent/process/operator_client.hpp"
+#include "agent/report/node_status.hpp"
 #include "base/command_line.hpp"
 
 #include <iostream>

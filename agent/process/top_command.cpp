@@ -1,7 +1,7 @@
 #include "agent/process/top_command.hpp"
 
 #include "agent/process/operator_client.hpp"
-#include "agent/top_view.hpp"
+#include "agent/report/top_view.hpp"
 #include "base/command_line.hpp"
 #include "base/result.hpp"
 

@@ -1,6 +1,6 @@
 #include "agent/rpc/messages.hpp"
 
-#include "agent/api_text.hpp"
+#include "agent/api/api_text.hpp"
 #include "agent/rpc/kubelet.pb.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 #pragma once
 // The kubelet's messages as bytes, to and from what the agent works with.
 
-#include "agent/claim_facts.hpp"
-#include "agent/inventory.hpp"
-#include "agent/prepare_flow.hpp"
+#include "agent/claim/claim_facts.hpp"
+#include "agent/device/inventory.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 #include "base/result.hpp"
 
 #include <cstdint>

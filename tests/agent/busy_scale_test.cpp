@@ -1,4 +1,4 @@
-#include "agent/busy_scale.hpp"
+#include "agent/share/busy_scale.hpp"
 
 #include <doctest/doctest.h>
 

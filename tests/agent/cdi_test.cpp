@@ -1,5 +1,5 @@
-#include "agent/cdi_spec.hpp"
-#include "agent/enforcement.hpp"
+#include "agent/cdi/cdi_spec.hpp"
+#include "agent/cdi/enforcement.hpp"
 #include "base/json.hpp"
 
 #include <doctest/doctest.h>

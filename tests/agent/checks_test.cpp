@@ -1,8 +1,8 @@
 // What the agent finds out of its node: the runtime's configuration, foreign CDI files; and the
 // files of KEP-5304.
 
-#include "agent/device_metadata.hpp"
-#include "agent/runtime_facts.hpp"
+#include "agent/cdi/runtime_facts.hpp"
+#include "agent/prepare/device_metadata.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

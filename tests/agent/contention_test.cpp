@@ -1,4 +1,4 @@
-#include "agent/contention.hpp"
+#include "agent/share/contention.hpp"
 
 #include <doctest/doctest.h>
 

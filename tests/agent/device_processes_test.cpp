@@ -1,4 +1,4 @@
-#include "agent/device_processes.hpp"
+#include "agent/share/device_processes.hpp"
 
 #include <doctest/doctest.h>
 

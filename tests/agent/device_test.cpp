@@ -1,7 +1,7 @@
-#include "agent/device.hpp"
+#include "agent/device/device.hpp"
 
-#include "agent/device_list.hpp"
-#include "agent/inventory.hpp"
+#include "agent/device/device_list.hpp"
+#include "agent/device/inventory.hpp"
 #include "agent/node_settings.hpp"
 
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
-#include "agent/driver_places.hpp"
+#include "agent/cdi/driver_places.hpp"
 
-#include "agent/device_source.hpp"
-#include "agent/driver_files.hpp"
-#include "agent/enforcement.hpp"
+#include "agent/cdi/driver_files.hpp"
+#include "agent/cdi/enforcement.hpp"
+#include "agent/source/device_source.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,9 +2,9 @@
 // an API server that is away, a scheduler that gives a device away twice, agents of several builds
 // one after another and side by side, an administrator who lowers limits and raises them again.
 
-#include "agent/cdi_spec.hpp"
-#include "agent/prepare_flow.hpp"
-#include "agent/share_pages.hpp"
+#include "agent/cdi/cdi_spec.hpp"
+#include "agent/prepare/prepare_flow.hpp"
+#include "agent/share/share_pages.hpp"
 #include "preload/abi.h"
 #include "tests/agent/faulty_files.hpp"
 

@@ -1,6 +1,6 @@
-#include "agent/ledger_file.hpp"
+#include "agent/share/ledger_file.hpp"
 
-#include "agent/share_pages.hpp"
+#include "agent/share/share_pages.hpp"
 #include "base/atomic_file.hpp"
 
 #include <doctest/doctest.h>

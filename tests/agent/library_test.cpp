@@ -1,4 +1,4 @@
-#include "agent/library_store.hpp"
+#include "agent/cdi/library_store.hpp"
 #include "tests/agent/faulty_files.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
-#include "agent/limit_rules.hpp"
+#include "agent/claim/limit_rules.hpp"
 
 #include "agent/node_settings.hpp"
-#include "agent/share_folders.hpp"
+#include "agent/share/share_folders.hpp"
 #include "preload/abi.h"
 #include "tests/agent/faulty_files.hpp"
 

@@ -1,5 +1,5 @@
-#include "agent/hami_metrics.hpp"
-#include "agent/share_metrics.hpp"
+#include "agent/report/hami_metrics.hpp"
+#include "agent/report/share_metrics.hpp"
 
 #include <doctest/doctest.h>
 

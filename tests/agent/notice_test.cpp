@@ -1,9 +1,9 @@
 // What is told late: the outbox, events and their series, the content of a claim's status.
 
-#include "agent/api_text.hpp"
-#include "agent/claim_status.hpp"
-#include "agent/event_book.hpp"
-#include "agent/outbox.hpp"
+#include "agent/api/api_text.hpp"
+#include "agent/api/claim_status.hpp"
+#include "agent/api/event_book.hpp"
+#include "agent/api/outbox.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

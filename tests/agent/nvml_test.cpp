@@ -1,7 +1,7 @@
 // The NVML code itself, on the project's stand-in for the library.
 
-#include "agent/device_source.hpp"
-#include "agent/fault_tracker.hpp"
+#include "agent/device/fault_tracker.hpp"
+#include "agent/source/device_source.hpp"
 
 #include <doctest/doctest.h>
 

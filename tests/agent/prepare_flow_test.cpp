@@ -1,7 +1,7 @@
-#include "agent/prepare_flow.hpp"
+#include "agent/prepare/prepare_flow.hpp"
 
-#include "agent/cdi_spec.hpp"
-#include "agent/record_store.hpp"
+#include "agent/cdi/cdi_spec.hpp"
+#include "agent/claim/record_store.hpp"
 #include "tests/agent/faulty_files.hpp"
 
 #include <doctest/doctest.h>

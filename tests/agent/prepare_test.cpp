@@ -1,8 +1,8 @@
-#include "agent/prepare.hpp"
+#include "agent/prepare/prepare.hpp"
 
-#include "agent/claim_facts.hpp"
-#include "agent/inventory_keep.hpp"
-#include "agent/share_config.hpp"
+#include "agent/claim/claim_facts.hpp"
+#include "agent/claim/share_config.hpp"
+#include "agent/prepare/inventory_keep.hpp"
 #include "base/json.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "agent/process_table.hpp"
+#include "agent/share/process_table.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
-#include "agent/record_store.hpp"
+#include "agent/claim/record_store.hpp"
 
-#include "agent/claim_record.hpp"
+#include "agent/claim/claim_record.hpp"
 #include "tests/agent/faulty_files.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "agent/claim_record.hpp"
+#include "agent/claim/claim_record.hpp"
 
 #include <doctest/doctest.h>
 

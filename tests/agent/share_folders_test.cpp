@@ -1,4 +1,4 @@
-#include "agent/share_folders.hpp"
+#include "agent/share/share_folders.hpp"
 
 #include "preload/abi.h"
 #include "tests/agent/faulty_files.hpp"

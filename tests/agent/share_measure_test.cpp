@@ -1,4 +1,4 @@
-#include "agent/share_measure.hpp"
+#include "agent/share/share_measure.hpp"
 
 #include "base/atomic_file.hpp"
 #include "base/clock.hpp"

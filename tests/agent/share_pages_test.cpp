@@ -1,4 +1,4 @@
-#include "agent/share_pages.hpp"
+#include "agent/share/share_pages.hpp"
 
 #include "preload/abi.h"
 

@@ -1,6 +1,6 @@
-#include "agent/share_use.hpp"
+#include "agent/share/share_use.hpp"
 
-#include "agent/share_pages.hpp"
+#include "agent/share/share_pages.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Prints the slice and the CDI edits that this machine's GPUs give, for machines that have some.
 
-#include "agent/device_source.hpp"
-#include "agent/slices.hpp"
+#include "agent/api/slices.hpp"
+#include "agent/source/device_source.hpp"
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
-#include "agent/slices.hpp"
+#include "agent/api/slices.hpp"
 
-#include "agent/publish_plan.hpp"
+#include "agent/api/publish_plan.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "agent/suspects.hpp"
+#include "agent/share/suspects.hpp"
 
 #include <doctest/doctest.h>
 

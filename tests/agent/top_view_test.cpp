@@ -1,4 +1,4 @@
-#include "agent/top_view.hpp"
+#include "agent/report/top_view.hpp"
 
 #include <doctest/doctest.h>
 

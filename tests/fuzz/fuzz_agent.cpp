@@ -1,14 +1,14 @@
 // What the agent reads of others: records, claims, parameters, settings, device lists, CDI files
 // and the two files that a tenant can write. The first byte chooses which.
 
-#include "agent/cdi_spec.hpp"
-#include "agent/claim_record.hpp"
-#include "agent/device_list.hpp"
+#include "agent/api/publish_plan.hpp"
+#include "agent/cdi/cdi_spec.hpp"
+#include "agent/claim/claim_record.hpp"
+#include "agent/device/device_list.hpp"
 #include "agent/node_settings.hpp"
-#include "agent/prepare.hpp"
-#include "agent/publish_plan.hpp"
-#include "agent/share_pages.hpp"
-#include "agent/share_use.hpp"
+#include "agent/prepare/prepare.hpp"
+#include "agent/share/share_pages.hpp"
+#include "agent/share/share_use.hpp"
 #include "base/hash.hpp"
 #include "base/json.hpp"
 #include "tests/fuzz/laws.hpp"

@@ -12,6 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+BASE = ("kube", "base")
+# The rooms of the agent, each above those before it.
+ROOMS = ("device", "claim", "api", "share", "cdi", "source", "nvml", "prepare", "report")
+
 # Folder -> the folders it may include (docs: "Direction of dependency").
 MAY_INCLUDE = {
     "base": {"base"},
@@ -23,10 +27,10 @@ MAY_INCLUDE = {
     "server": {"server", "http", "certs", "translate", "kube/client", "kube", "base"},
     "cli": {"cli", "certs", "translate", "kube/client", "kube", "base"},
     "program": {"program", "server", "cli", "http", "certs", "translate", "kube/client", "kube", "base"},
-    "agent": {"agent", "kube", "base"},
-    "agent/nvml": {"agent/nvml", "agent", "base"},
-    "agent/rpc": {"agent/rpc", "agent", "base"},
-    "agent/process": {"agent/process", "agent/rpc", "agent", "http", "kube/client", "kube", "base"},
+    "agent": {"agent", *BASE},
+    **{f"agent/{room}": {"agent", *(f"agent/{each}" for each in ROOMS[: number + 1]), *BASE} for number, room in enumerate(ROOMS)},
+    "agent/rpc": {"agent/rpc", "agent", *(f"agent/{room}" for room in ROOMS), "base"},
+    "agent/process": {"agent/process", "agent/rpc", "agent", *(f"agent/{room}" for room in ROOMS), "http", "kube/client", *BASE},
     "agent/program": {"agent/program", "agent/process", "base"},
     "preload": {"preload"},
 }
@@ -79,7 +83,7 @@ def faults(folder: str, suffix: str, bracket: str, included: str) -> list[str]:
     found = []
     if bracket == '"':
         target = folder_of(included)
-        agents = folder == "agent" and included == SHARED_BY_AGENT_AND_PRELOAD
+        agents = folder in ("agent/cdi", "agent/share") and included == SHARED_BY_AGENT_AND_PRELOAD
         if target is None:
             found.append(f'"{included}" is not a path from the root of the tree')
         elif target not in MAY_INCLUDE[folder] and not agents:
@@ -113,7 +117,7 @@ PLANTED = {
 FINE = {
     "kube/name_rules.hpp": HEADER + '#include "base/result.hpp"\n#include <string>\n',
     "server/listener.cpp": '#include "kube/client/rest.hpp"\n#include <boost/beast/http.hpp>\n// #include "cli/x.hpp"\n',
-    "agent/share.cpp": '#include "preload/abi.h"\n',
+    "agent/share/folders.cpp": '#include "preload/abi.h"\n',
 }
 
 

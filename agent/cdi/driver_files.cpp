@@ -1,0 +1,176 @@
+#include "agent/cdi/driver_files.hpp"
+
+#include "base/atomic_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <system_error>
+
+namespace drawbridge::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view library_folders[] = {
+    "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+    "/lib64",     "/lib/x86_64-linux-gnu",     "/usr/lib"};
+constexpr std::string_view program_folders[] = {"/usr/bin", "/opt/bin", "/usr/sbin", "/bin",
+                                                "/sbin"};
+constexpr std::string_view programs[] = {"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced",
+                                         "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"};
+constexpr std::string_view control_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm",
+                                              "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"};
+constexpr std::size_t max_small_file = 4096;
+
+const std::vector<std::string> read_only = {"ro", "nosuid", "nodev", "rbind", "rprivate"};
+
+bool exists(const std::string& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+}
+
+/// The number in a small file of the kernel's.
+std::optional<std::int64_t> read_number(const std::string& path) {
+    const auto text = base::read_file(path, max_small_file);
+    if (!text) return std::nullopt;
+    std::int64_t number = 0;
+    const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), number);
+    if (failure != std::errc() || end == text->data()) return std::nullopt;
+    return number;
+}
+
+/// The minor number that a MIG capability's file names (`DeviceFileMinor: 12`).
+std::optional<std::int64_t> capability_minor(const std::string& path) {
+    const auto text = base::read_file(path, max_small_file);
+    constexpr std::string_view key = "DeviceFileMinor:";
+    const std::size_t at = text ? text->find(key) : std::string::npos;
+    if (at == std::string::npos) return std::nullopt;
+    std::size_t begin = text->find_first_not_of(' ', at + key.size());
+    if (begin == std::string::npos) return std::nullopt;
+    std::int64_t minor = 0;
+    const auto [end, failure] =
+        std::from_chars(text->data() + begin, text->data() + text->size(), minor);
+    if (failure != std::errc()) return std::nullopt;
+    return minor;
+}
+
+/// The name by which programs ask for a library: `libcuda.so.1` for `libcuda.so.570.86.10`.
+std::string soname_of(std::string_view file, std::string_view version) {
+    const std::string_view stem = file.substr(0, file.size() - version.size());
+    return fmt::format("{}1", stem);
+}
+
+CdiMount mount_of(const DriverRoot& root, std::string_view host, std::string_view inside) {
+    return {.host_path = fmt::format("{}{}", root.host, host),
+            .container_path = std::string(inside),
+            .options = read_only};
+}
+
+/// Libraries of the driver in one folder. Each is there twice, under its own name and under the one
+/// that programs ask for, since the image's linker cache knows neither.
+void add_libraries(const DriverRoot& root, std::string_view folder, std::string_view version,
+                   std::vector<CdiMount>& mounts) {
+    std::error_code failure;
+    const std::string suffix = fmt::format(".so.{}", version);
+    std::set<std::string> names;
+    for (const auto& entry :
+         fs::directory_iterator(fmt::format("{}{}", root.seen, folder), failure)) {
+        std::string name = entry.path().filename().string();
+        if (name.ends_with(suffix)) names.insert(std::move(name));
+    }
+    for (const std::string& name : names) {
+        const std::string path = fmt::format("{}/{}", folder, name);
+        mounts.push_back(mount_of(root, path, path));
+        mounts.push_back(
+            mount_of(root, path, fmt::format("{}/{}", folder, soname_of(name, version))));
+    }
+}
+
+}  // namespace
+
+std::vector<std::string> nvml_paths(const DriverRoot& root) {
+    constexpr std::string_view name = "libnvidia-ml.so.1";
+    std::vector<std::string> paths;
+    if (root.seen.empty()) paths.emplace_back(name);
+    for (const std::string_view folder : library_folders) {
+        const std::string path = fmt::format("{}/{}", folder, name);
+        paths.push_back(in_root(root.seen, path).value_or(root.seen + path));
+    }
+    return paths;
+}
+
+DevicePlace place_of(const std::string& bus_id) {
+    DevicePlace place{.pci_bus_id = bus_id};
+    const std::string folder = "/sys/bus/pci/devices/" + bus_id;
+    std::error_code failure;
+    const fs::path real = fs::canonical(folder, failure);
+    if (bus_id.empty() || failure) return place;
+    for (const fs::path& part : real) {
+        if (part.string().starts_with("pci")) {
+            place.pcie_root = part.string();
+            break;
+        }
+    }
+    const auto node = read_number(folder + "/numa_node");
+    // One node: the kernel says -1, and requests that ask for a node mean that one.
+    const bool only_one = !exists("/sys/devices/system/node/node1");
+    if (node && (*node >= 0 || only_one)) place.numa_node = std::max<std::int64_t>(*node, 0);
+    return place;
+}
+
+std::vector<std::string> mig_nodes(const Device& card, std::int64_t gpu_instance,
+                                   std::int64_t compute_instance, const std::string& host_root) {
+    std::vector<std::string> nodes;
+    if (card.device_nodes.empty()) return nodes;
+    const std::string minor = card.device_nodes.front().substr(std::string("/dev/nvidia").size());
+    const std::string base = fmt::format("{}/proc/driver/nvidia/capabilities/gpu{}/mig/gi{}",
+                                         host_root, minor, gpu_instance);
+    for (const std::string& file :
+         {base + "/access", fmt::format("{}/ci{}/access", base, compute_instance)}) {
+        if (const auto number = capability_minor(file))
+            nodes.push_back(fmt::format("/dev/nvidia-caps/nvidia-cap{}", *number));
+    }
+    return nodes;
+}
+
+DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
+                         const std::string& host_root) {
+    DriverEdits edits;
+    const bool on_host =
+        root.host.empty() || exists(fmt::format("{}{}", host_root, control_nodes[0]));
+    if (!on_host && exists(fmt::format("{}{}", root.seen, control_nodes[0])))
+        edits.node_root = root.host;
+    const std::string& seen = edits.node_root.empty() ? host_root : root.seen;
+    for (const std::string_view node : control_nodes) {
+        if (exists(fmt::format("{}{}", seen, node)))
+            edits.common.nodes.push_back(node_below(edits.node_root, std::string(node)));
+    }
+    // Without a version the libraries cannot be told from those of another driver.
+    if (version.empty()) return edits;
+    for (const std::string_view folder : library_folders) {
+        // A folder that is a link to another is there by that one.
+        std::error_code ignored;
+        if (fs::is_symlink(fmt::format("{}{}", root.seen, folder.substr(0, folder.find('/', 1))),
+                           ignored))
+            continue;
+        add_libraries(root, folder, version, edits.common.mounts);
+    }
+    for (const std::string_view program : programs) {
+        for (const std::string_view folder : program_folders) {
+            const std::string path = fmt::format("{}/{}", folder, program);
+            const auto found = in_root(root.seen, path);
+            if (!found) continue;
+            edits.common.mounts.push_back(mount_of(root, found->substr(root.seen.size()), path));
+            break;
+        }
+    }
+    return edits;
+}
+
+}  // namespace drawbridge::agent
