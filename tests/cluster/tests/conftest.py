@@ -38,7 +38,8 @@ def minor(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, minor: str) -> Iterator[Cluster]:
     """A cluster of one real node and the nodes of the test fleet."""
-    made = Cluster(own(f"tests-{minor.replace('.', '-')}"), lambda text: print(f"cluster: {text}", flush=True))
+    tests = os.environ.get("CLUSTER_TESTS", "tests")  # another name for tests that are run by a test
+    made = Cluster(own(f"{tests}-{minor.replace('.', '-')}"), lambda text: print(f"cluster: {text}", flush=True))
     made.up(Wish(minor))
     made.add_fleet(FLEET)
     try:

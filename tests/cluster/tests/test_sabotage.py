@@ -91,7 +91,7 @@ def test_a_sabotaged_build_fails_the_tests_that_are_there_for_it(name: str) -> N
             "-k",
             wanted + " and not sabotage",
         ],
-        env=os.environ | {"DRAWBRIDGE": str(build(sabotage)), "CLUSTER_PATIENCE": "20"},
+        env=os.environ | {"DRAWBRIDGE": str(build(sabotage)), "CLUSTER_TESTS": "wrong", "CLUSTER_PATIENCE": "20"},
         capture_output=True,
         text=True,
     )
