@@ -1,6 +1,7 @@
 #include "agent/files.hpp"
 
 #include "base/atomic_file.hpp"
+#include "base/descriptor.hpp"
 
 #include <fmt/format.h>
 
@@ -57,21 +58,6 @@ Result<void> make_folder(const std::string& path) {
     return {};
 }
 
-class OpenFile {
-public:
-    OpenFile(const std::string& path, int flags)
-        : number_(::open(path.c_str(), flags | O_CLOEXEC)) {}
-    OpenFile(const OpenFile&) = delete;
-    OpenFile& operator=(const OpenFile&) = delete;
-    ~OpenFile() {
-        if (number_ >= 0) ::close(number_);
-    }
-    [[nodiscard]] int get() const { return number_; }
-
-private:
-    int number_;
-};
-
 bool write_all(int file, std::size_t offset, std::string_view bytes) {
     auto at = static_cast<off_t>(offset);
     while (!bytes.empty()) {
@@ -100,7 +86,7 @@ Result<void> DiskFiles::write(const std::string& path, std::string_view text, Wr
 }
 
 Result<void> DiskFiles::patch(const std::string& path, std::size_t offset, std::string_view bytes) {
-    const OpenFile file(path, O_WRONLY | O_NOFOLLOW);
+    const base::Descriptor file(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
     if (file.get() < 0) return failure("open", path);
     struct stat facts {};
     if (::fstat(file.get(), &facts) != 0) return failure("look at", path);

@@ -1,5 +1,7 @@
 #include "base/atomic_file.hpp"
 
+#include "base/descriptor.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,21 +15,6 @@
 
 namespace drawbridge::base {
 namespace {
-
-/// Owns one file descriptor.
-class Descriptor {
-public:
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    [[nodiscard]] int get() const { return number_; }
-
-private:
-    int number_;
-};
 
 /// Removes the file it names, unless it was renamed.
 class TemporaryName {

@@ -1,6 +1,7 @@
 #include "agent/cdi/driver_places.hpp"
 
 #include "base/atomic_file.hpp"
+#include "base/descriptor.hpp"
 
 #include <fmt/format.h>
 
@@ -18,25 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using base::Descriptor;
+
 /// Where the GPU Operator shows its driver container's root on the host.
 constexpr std::string_view operator_root = "/run/nvidia/driver";
 constexpr std::string_view nvidia_vendor = "0x10de";
 constexpr std::string_view display_class = "0x03";
 constexpr std::size_t max_small_file = 4096;
-
-class Descriptor {
-public:
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    [[nodiscard]] int get() const { return number_; }
-
-private:
-    int number_;
-};
 
 /// Opens what a path names below a folder, as if that were the root.
 int open_below(int folder, const std::string& path) {

@@ -1,5 +1,7 @@
 #include "kube/client/run_program.hpp"
 
+#include "base/descriptor.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -19,6 +21,7 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 
 namespace drawbridge::kube::client {
 
+using base::Descriptor;
 using base::ErrorKind;
 using base::Result;
 using std::chrono::steady_clock;
@@ -26,25 +29,6 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t longest_complaint = 500;
-
-/// A file descriptor that is closed when it goes.
-class Descriptor {
-public:
-    Descriptor() = default;
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() { reset(); }
-
-    [[nodiscard]] int get() const { return number_; }
-    void reset(int number = -1) {
-        if (number_ >= 0) ::close(number_);
-        number_ = number;
-    }
-
-private:
-    int number_ = -1;
-};
 
 struct Pipe {
     Descriptor read;
