@@ -34,19 +34,6 @@ int refuse(const char* reason) {
     return cuda_not_permitted;
 }
 
-// Several shares of one device are used one after the other.
-void chain(int device, int first) {
-    process.share_of[device] = static_cast<int16_t>(first);
-    int last = first;
-    for (int share = first + 1; share < process.share_count; ++share) {
-        if (__builtin_memcmp(process.shares[share].limits->device_uuid,
-                             process.shares[first].limits->device_uuid, 16) != 0)
-            continue;
-        process.shares[last].next = share;
-        last = share;
-    }
-}
-
 void learn_device(int device) {
     process.share_of[device] = -1;
     uint8_t uuid[16] = {};
@@ -58,9 +45,8 @@ void learn_device(int device) {
     helpers.device_attribute(&threads, attribute_threads_per_multiprocessor, device);
     helpers.device_attribute(&integrated, attribute_integrated, device);
     process.stack_threads[device] = static_cast<uint32_t>(multiprocessors * threads);
-    const int share = share_of_uuid(uuid);
-    if (share >= 0 && integrated == 0)
-        chain(device, share);  // an integrated GPU's memory is the host's
+    // An integrated GPU's memory is the host's.
+    if (integrated == 0) process.share_of[device] = static_cast<int16_t>(share_of_uuid(uuid));
 }
 
 bool claim_for(int device, Problem& problem) {

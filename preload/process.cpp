@@ -50,6 +50,15 @@ Mode open_all(const char* folder, DIR* list) {
     return process.share_count == 0 ? refuse(folder, "holds no share") : Mode::ready;
 }
 
+// Several shares of one device are used one after the other, and shown as one.
+void chain() {
+    for (int share = 0; share < process.share_count; ++share)
+        for (int later = process.share_count - 1; later > share; --later)
+            if (memcmp(process.shares[share].limits->device_uuid,
+                       process.shares[later].limits->device_uuid, 16) == 0)
+                process.shares[share].next = later;
+}
+
 Mode find_shares() {
     char root[160];
     if (!find_root(root, sizeof root)) return Mode::dormant;
@@ -64,6 +73,7 @@ Mode find_shares() {
     }
     const Mode mode = open_all(folder, list);
     closedir(list);
+    chain();
     return mode;
 }
 

@@ -84,6 +84,17 @@ def test_several_shares_of_one_card_add_up(bench: Bench) -> None:
     assert blocks == (1000 * MIB - CONTEXT) // (100 * MIB) + 15
 
 
+def test_a_program_that_only_looks_sees_all_shares_of_a_card(bench: Bench) -> None:
+    """nvidia-smi initialises no CUDA."""
+    for index in range(2):
+        share = bench.share(LIMIT, f"claim-{index}")
+        share.write("ledger", 16, "<I", 1)  # slots in use; the first lives, and holds something
+        share.write("ledger", SLOT, "<I", 1)
+        share.write("ledger", USED, "<Q", 100 * MIB)
+    got = bench.python(HEAD + "nvml = Nvml(); info = (ctypes.c_uint64 * 3)(); nvml.library.nvmlDeviceGetMemoryInfo(nvml.device, info); print(json.dumps(list(info)))")
+    assert got == [2 * LIMIT, 2 * LIMIT - 200 * MIB, 200 * MIB]
+
+
 def test_a_card_without_a_share_is_left_alone(bench: Bench) -> None:
     bench.share(1000 * MIB, "a", 0)
     script = HEAD + "cu.must('cuInit', 0); print(json.dumps([cu.must_out('cuDeviceTotalMem_v2', d) for d in range(2)]))"
