@@ -31,12 +31,14 @@ extern "C" {
 #define DRAWBRIDGE_SLOTS 1024u
 
 /* Where the container finds them: <root>/shares/<any name>/{limits,ledger}; the library is
- * <root>/lib/libdrawbridge.so.
+ * <root>/lib/libdrawbridge.so. Where a front stands in the place of libcuda.so.1, the driver's own
+ * file is DRAWBRIDGE_DRIVER_FILE, which the front was linked to by this path.
  */
 #define DRAWBRIDGE_ROOT "/run/drawbridge"
 #define DRAWBRIDGE_SHARES_FOLDER "shares"
 #define DRAWBRIDGE_LIMITS_FILE "limits"
 #define DRAWBRIDGE_LEDGER_FILE "ledger"
+#define DRAWBRIDGE_DRIVER_FILE DRAWBRIDGE_ROOT "/driver/libcuda.so.1"
 
 #define DRAWBRIDGE_UNLIMITED UINT64_MAX /* of memory_bytes: no limit; 0 means zero bytes */
 #define DRAWBRIDGE_ALL_CORES 1000u      /* of core_permille: no limit */

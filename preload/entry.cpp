@@ -89,6 +89,7 @@ int cuInit(uint32_t Flags) {
     using namespace preload;
     auto* function = real<cuInit_function>(entry_cuInit);
     if (function == nullptr) return cuda_no_device;
+    if (held_behind() != nullptr) return function(Flags);
     const Mode mode = load_shares();
     if (mode == Mode::refused) return refuse(process.problem.text);
     const int status = function(Flags);

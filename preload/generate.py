@@ -1,7 +1,8 @@
 """Makes sources from entry_points.tsv, the reviewed table of the functions that the library wraps.
 
     generate.py emit FOLDER
-        entry_points.hpp (types, indices, declarations), entry_points.cpp (tables, hash of names), exports.map
+        entry_points.hpp (types, indices, declarations), entry_points.cpp (tables, hash of names), exports.map,
+        front.map (what the front exports)
     generate.py refresh --cuda cudaTypedefs.h ... --nvml nvml.h --recorded FOLDER
         fills the columns `since` and `parameters` from NVIDIA's public headers (PyPI: nvidia-cuda-runtime,
         nvidia-nvml-dev) and from a recording of a driver; only needed when a row is added
@@ -184,8 +185,8 @@ def tables(rows: list[Row]) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def version_script(rows: list[Row]) -> str:
-    names = [row.name for row in rows] + ["dlsym", "dlvsym", "drawbridge_build"]
+def version_script(rows: list[Row], more: list[str]) -> str:
+    names = [row.name for row in rows] + ["drawbridge_build", *more]
     return "{\n  global:\n" + "".join(f"    {name};\n" for name in sorted(names)) + "  local: *;\n};\n"
 
 
@@ -200,7 +201,8 @@ def emit(folder: Path) -> None:
     rows = sorted(read_table(), key=lambda row: row.library)
     write(folder / "entry_points.hpp", header(rows))
     write(folder / "entry_points.cpp", tables(rows))
-    write(folder / "exports.map", version_script(rows))
+    write(folder / "exports.map", version_script(rows, ["dlsym", "dlvsym"]))
+    write(folder / "front.map", version_script([row for row in rows if row.library == "cuda"], ["drawbridge_front"]))
 
 
 def main() -> None:

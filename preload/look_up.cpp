@@ -18,20 +18,26 @@ bool resolve_for(int entry, bool load) {
     return entry < first_nvml_entry ? resolve_cuda(load) : resolve_nvml(load);
 }
 
+void* answer_missing(const char* name) {
+    void* driver = held_behind();
+    libc().dlsym(driver != nullptr ? driver : RTLD_NEXT, name);  // leaves the message for dlerror
+    return answer_null;
+}
+
 // RTLD_DEFAULT and RTLD_NEXT would find our own export, or skip it. Where the driver is not loaded,
 // an unpreloaded process finds nothing.
 void* decide_scope(int entry, const char* name) {
     if (resolve_for(entry, false) && entry_reals[entry] != nullptr) return entry_wrappers[entry];
-    libc().dlsym(RTLD_NEXT, name);  // leaves the message for dlerror
-    return answer_null;
+    return answer_missing(name);
 }
 
 void* decide_handle(int entry, const char* name, void* found) {
     if (found == nullptr) return nullptr;  // the jump asks again and leaves the message for dlerror
     if (found == entry_wrappers[entry])
         return decide_scope(entry, name);  // the program's own handle
-    if (resolve_for(entry, false) && entry_reals[entry] == found) return entry_wrappers[entry];
-    return found;
+    if (!resolve_for(entry, false)) return found;
+    if (entry_reals[entry] == found) return entry_wrappers[entry];
+    return is_of_front_alone(entry, found) ? answer_missing(name) : found;
 }
 
 int replace(int status, void** result) {

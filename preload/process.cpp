@@ -1,7 +1,7 @@
 #include "preload/process.hpp"
 
 #include "preload/os.hpp"
-#include "preload/real_libc.hpp"
+#include "preload/place.hpp"
 #include "preload/resolve.hpp"
 
 #include <dirent.h>
@@ -15,18 +15,6 @@ constinit Process process;
 namespace {
 
 Mutex starting;
-
-// The library lies in <root>/lib, the shares in <root>/shares. No variable of the environment has a
-// say in it.
-bool find_root(char* root, size_t size) {
-    snprintf(root, size, "%s", own_path());
-    for (int up = 0; up < 2; ++up) {
-        char* slash = strrchr(root, '/');
-        if (slash == nullptr) return false;
-        *slash = '\0';
-    }
-    return true;
-}
 
 Mode refuse(const char* folder, const char* reason) {
     snprintf(process.problem.text, sizeof process.problem.text, "%s: %s", folder, reason);

@@ -1,6 +1,7 @@
 #include "preload/resolve.hpp"
 
 #include "preload/os.hpp"
+#include "preload/place.hpp"
 #include "preload/real_libc.hpp"
 
 #include <dlfcn.h>
@@ -15,6 +16,9 @@ namespace {
 
 bool cuda_known;
 bool nvml_known;
+// Set before cuda_known.
+void* front;
+void* behind;
 
 uint32_t hash_of(const char* name) {
     uint32_t value = entry_hash_seed;
@@ -59,25 +63,52 @@ void find_helpers(void* library) {
     find(library, "cuGraphMemAllocNodeGetParams", h.alloc_node);
 }
 
+void* open_nvml(bool load) {
+    return libc().dlopen("libnvidia-ml.so.1", load ? RTLD_LAZY : RTLD_LAZY | RTLD_NOLOAD);
+}
+
+// A front defines every wrapped name; what the driver behind it lacks is not there all the same.
+void* find_real(void* library, int entry) {
+    void* found = libc().dlsym(library, entry_names[entry]);
+    if (found == entry_wrappers[entry]) return nullptr;  // the file is a link to ourselves
+    if (entry < first_nvml_entry && behind != nullptr &&
+        libc().dlsym(behind, entry_names[entry]) == nullptr)
+        return nullptr;
+    return found;
+}
+
+void find_cuda(void* library) {
+    behind = driver_behind(library);
+    front = behind == nullptr ? nullptr : library;
+    find_helpers(library);
+}
+
+void find_nvml(void* library) {
+    find(library, "nvmlDeviceGetUUID", helpers.nvml_uuid);
+}
+
+// The part of the table that one library has.
+struct Part {
+    int first;
+    int last;
+    void* (*open)(bool load);
+    void (*find_more)(void* library);
+    bool& known;
+};
+
 // No lock: opening and looking up twice gives the same answers, and a lock held across dlopen would
 // deadlock with a thread that holds the loader's lock and asks us.
-bool resolve(const char* soname, bool load, int first, int last, bool& known) {
-    if (__atomic_load_n(&known, __ATOMIC_ACQUIRE)) return true;
+bool resolve(const Part& part, bool load) {
+    if (__atomic_load_n(&part.known, __ATOMIC_ACQUIRE)) return true;
     if (resolving()) return false;
     const KeepErrno keep;
     resolving() = true;
-    void* library = libc().dlopen(soname, load ? RTLD_LAZY : RTLD_LAZY | RTLD_NOLOAD);
+    void* library = part.open(load);
     if (library != nullptr) {
-        if (first == 0)
-            find_helpers(library);
-        else
-            find(library, "nvmlDeviceGetUUID", helpers.nvml_uuid);
-        for (int entry = first; entry < last; ++entry) {
-            void* found = libc().dlsym(library, entry_names[entry]);
-            if (found == entry_wrappers[entry]) found = nullptr;  // the file is a link to ourselves
-            __atomic_store_n(&entry_reals[entry], found, __ATOMIC_RELEASE);
-        }
-        __atomic_store_n(&known, true, __ATOMIC_RELEASE);
+        part.find_more(library);
+        for (int entry = part.first; entry < part.last; ++entry)
+            __atomic_store_n(&entry_reals[entry], find_real(library, entry), __ATOMIC_RELEASE);
+        __atomic_store_n(&part.known, true, __ATOMIC_RELEASE);
     } else {
         libc().dlerror();  // the failure is ours, not the caller's
     }
@@ -102,11 +133,20 @@ int entry_of_address(const void* address) {
 }
 
 bool resolve_cuda(bool load) {
-    return resolve("libcuda.so.1", load, 0, first_nvml_entry, cuda_known);
+    return resolve({0, first_nvml_entry, &open_cuda, &find_cuda, cuda_known}, load);
 }
 
 bool resolve_nvml(bool load) {
-    return resolve("libnvidia-ml.so.1", load, first_nvml_entry, entry_count, nvml_known);
+    return resolve({first_nvml_entry, entry_count, &open_nvml, &find_nvml, nvml_known}, load);
+}
+
+void* held_behind() {
+    return behind;
+}
+
+bool is_of_front_alone(int entry, const void* address) {
+    return front != nullptr && entry_reals[entry] == nullptr &&
+           libc().dlsym(front, entry_names[entry]) == address;
 }
 
 }  // namespace preload

@@ -26,6 +26,13 @@ int entry_of_address(const void* address);
 bool resolve_cuda(bool load);
 bool resolve_nvml(bool load);
 
+/// Where another build of this library, the front, stands in the place of libcuda.so.1: the
+/// driver's own file behind it. The front then holds the limits, and this build passes everything
+/// on to it. Null where the driver itself is the next; known after `resolve_cuda`.
+void* held_behind();
+/// Whether an address is the front's function of a name that the driver behind it lacks.
+bool is_of_front_alone(int entry, const void* address);
+
 /// The real function of a wrapped name, null where the driver lacks it.
 template <class Function>
 Function real(int entry) {

@@ -292,7 +292,7 @@ def agent_on_cluster(minor: str, *choice: str) -> Count:
 
 def part_preload() -> Count:
     """The preload library in real processes on the stand-in driver: loading, memory, deaths, damage."""
-    build("debug", "drawbridge_preload", "drawbridge_preload_marked", "standin_cuda", "standin_nvml")
+    build("debug", "drawbridge_preload", "drawbridge_preload_marked", "drawbridge_front", "standin_cuda", "standin_nvml")
     return pytest("preload: tests on the stand-in", "tests/preload")
 
 
@@ -333,7 +333,7 @@ def long_tsan() -> Count:
 
 def long_preload() -> Count:
     """A million random steps and a thousand kills under the preload library."""
-    build("debug", "drawbridge_preload", "drawbridge_preload_marked", "standin_cuda", "standin_nvml")
+    build("debug", "drawbridge_preload", "drawbridge_preload_marked", "drawbridge_front", "standin_cuda", "standin_nvml")
     return pytest("preload: long tests", "tests/preload", "-m", "long")
 
 

@@ -1,4 +1,5 @@
-"""What the library file is made of: it is loaded into every process of every container."""
+"""What the files of the library are made of: one is loaded into every process of every container, and one may stand in the
+place of libcuda.so.1."""
 
 from __future__ import annotations
 
@@ -7,10 +8,13 @@ import struct
 import subprocess
 from pathlib import Path
 
+import pytest
 from conftest import LIBRARY, TREE
-from elf import Symbol, dynamic_symbols
+from elf import dynamic_symbols
+from front import DRIVER, FRONT
 
 OLDEST_GLIBC = (2, 17)
+every_file = pytest.mark.parametrize("library", [LIBRARY, FRONT], ids=["preloaded", "front"])
 
 
 def table() -> list[list[str]]:
@@ -18,17 +22,23 @@ def table() -> list[list[str]]:
     return [line.split("\t") for line in lines if not line.startswith("#")]
 
 
-def symbols() -> list[Symbol]:
-    return dynamic_symbols(LIBRARY)
+def exports(library: Path) -> set[str]:
+    return {symbol.name for symbol in dynamic_symbols(library) if symbol.defined}
+
+
+def dynamic(library: Path) -> str:
+    return subprocess.run(["readelf", "-Wd", library], capture_output=True, text=True, check=True).stdout
 
 
 def test_exports_exactly_the_wrapped_names() -> None:
-    found = {symbol.name for symbol in symbols() if symbol.defined}
-    assert found == {row[0] for row in table()} | {"dlsym", "dlvsym", "drawbridge_build"}
+    names = {row[0] for row in table()}
+    assert exports(LIBRARY) == names | {"dlsym", "dlvsym", "drawbridge_build"}
+    assert exports(FRONT) == {name for name in names if name.startswith("cu")} | {"drawbridge_build", "drawbridge_front"}
 
 
-def test_needs_no_symbol_newer_than_glibc_2_17() -> None:
-    for symbol in symbols():
+@every_file
+def test_needs_no_symbol_newer_than_glibc_2_17(library: Path) -> None:
+    for symbol in dynamic_symbols(library):
         if symbol.defined:
             continue
         version = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(\.\d+)?", symbol.version)
@@ -36,23 +46,32 @@ def test_needs_no_symbol_newer_than_glibc_2_17() -> None:
         assert (int(version[1]), int(version[2])) <= OLDEST_GLIBC, symbol
 
 
-def test_needs_no_driver_no_runtime_and_no_second_library() -> None:
-    text = subprocess.run(["readelf", "-Wd", LIBRARY], capture_output=True, text=True, check=True).stdout
-    assert re.findall(r"\(NEEDED\).*\[(.*)\]", text) == ["libc.so.6"]
-    assert not [symbol for symbol in symbols() if not symbol.defined and re.match(r"cu[A-Z]|nvml|_ZS|__cxa|__gxx", symbol.name)]
+@every_file
+def test_needs_no_runtime_and_no_library_but_the_fronts_driver(library: Path) -> None:
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic(library))
+    assert needed == {LIBRARY: ["libc.so.6"], FRONT: [DRIVER, "libc.so.6"]}[library]
+    assert not [symbol for symbol in dynamic_symbols(library) if not symbol.defined and re.match(r"cu[A-Z]|nvml|_ZS|__cxa|__gxx", symbol.name)]
 
 
-def test_runs_nothing_when_it_is_loaded_or_unloaded() -> None:
-    text = subprocess.run(["readelf", "-Wd", LIBRARY], capture_output=True, text=True, check=True).stdout
+def test_the_front_has_the_name_of_the_driver_and_stays_once_it_is_loaded() -> None:
+    text = dynamic(FRONT)
+    assert re.findall(r"\(SONAME\).*\[(.*)\]", text) == ["libcuda.so.1"]
+    assert "NODELETE" in text and "SYMBOLIC" in text and not re.search("RPATH|RUNPATH", text)
+
+
+@every_file
+def test_runs_nothing_when_it_is_loaded_or_unloaded(library: Path) -> None:
+    text = dynamic(library)
     assert not re.search(r"\((INIT|FINI|INIT_ARRAY|FINI_ARRAY|PREINIT_ARRAY|TEXTREL)\)", text)
     assert "BIND_NOW" in text
 
 
-def test_takes_little_room(tmp_path: Path) -> None:
+@every_file
+def test_takes_little_room(library: Path, tmp_path: Path) -> None:
     stripped = tmp_path / "library"
-    subprocess.run(["strip", "-o", stripped, LIBRARY], check=True)
+    subprocess.run(["strip", "-o", stripped, library], check=True)
     assert stripped.stat().st_size < 300 * 1024
-    headers = subprocess.run(["readelf", "-Wl", LIBRARY], capture_output=True, text=True, check=True).stdout
+    headers = subprocess.run(["readelf", "-Wl", library], capture_output=True, text=True, check=True).stdout
     local = re.search(r"^\s+TLS\s+\S+ \S+ \S+ \S+ (\S+)", headers, re.MULTILINE)
     assert local and int(local[1], 16) <= 64
 
