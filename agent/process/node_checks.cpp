@@ -3,7 +3,7 @@
 #include "agent/cdi/cdi_spec.hpp"
 #include "agent/process/instance_lock.hpp"
 #include "agent/rpc/messages.hpp"
-#include "agent/rpc/rpc_server.hpp"
+#include "agent/rpc/rpc_client.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 
 #include "agent/cdi/cdi_spec.hpp"
 #include "agent/rpc/messages.hpp"
-#include "agent/rpc/rpc_server.hpp"
+#include "agent/rpc/rpc_client.hpp"
 #include "http/operator_pages.hpp"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 
 #include "agent/prepare/prepare.hpp"
 #include "agent/rpc/messages.hpp"
-#include "agent/rpc/rpc_server.hpp"
+#include "agent/rpc/rpc_client.hpp"
 #include "base/log.hpp"
 
 #include <boost/asio/co_spawn.hpp>

@@ -1,6 +1,7 @@
 #include "agent/process/self_health.hpp"
 
 #include "agent/rpc/messages.hpp"
+#include "agent/rpc/rpc_client.hpp"
 
 #include <boost/asio/post.hpp>
 

@@ -42,7 +42,7 @@ public:
     [[nodiscard]] virtual bool is_closed() const = 0;
 };
 
-/// Called on a thread of gRPC, which it must not hold up.
+/// Called on the thread that serves all calls, which it must not hold up.
 using UnaryMethod = std::function<void(std::string request, std::shared_ptr<RpcCall> call)>;
 /// The same for a stream; it ends when the caller goes or the server stops.
 using StreamMethod = std::function<void(std::string request, std::shared_ptr<RpcStream> stream)>;
@@ -67,16 +67,10 @@ public:
     /// Removes the socket and ends: calls in progress get `grace` to finish. Blocks.
     void stop(std::chrono::milliseconds grace);
 
+    struct Parts;  ///< defined in the .cpp file alone
+
 private:
-    struct Parts;
     std::unique_ptr<Parts> parts_;
 };
-
-/// Calls a method of a server on a unix socket and waits; for what we ask of the kubelet and of
-/// ourselves. `unavailable` where nobody answers, `timed_out` at the deadline.
-[[nodiscard]] base::Result<std::string> call_rpc(const std::string& socket_path,
-                                                 const std::string& method,
-                                                 const std::string& request,
-                                                 std::chrono::milliseconds patience);
 
 }  // namespace drawbridge::agent::rpc
