@@ -64,7 +64,7 @@ AgentProcess::AgentProcess(AgentOptions options)
                           .cdi = options_.paths.cdi,
                           .lock = plugin_folder_ + "/lock"};
     flow_ = std::make_unique<PrepareFlow>(files_, clock_, paths, options_.step);
-    keeper_ = std::make_unique<ShareKeeper>(io_.get_executor(), files_, *flow_, clock_);
+    keeper_ = std::make_unique<ShareKeeper>(files_, *flow_, clock_);
     checks_ =
         std::make_unique<NodeChecks>(NodeCheckParts{.files = files_,
                                                     .runtime_socket = options_.paths.runtime,

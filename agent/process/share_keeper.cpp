@@ -6,12 +6,17 @@
 #include <boost/asio/post.hpp>
 
 #include <chrono>
-#include <cstdint>
+#include <unistd.h>
+#include <utility>
 
 namespace drawbridge::agent {
 namespace {
 
+// While a share has a process, and while none has: then the driver is asked for processes that go
+// past the library, where it tells, and all shares are looked at once in a while.
 constexpr std::chrono::seconds interval{1};
+constexpr std::chrono::seconds quiet_interval{5};
+constexpr std::chrono::seconds sweep_interval{300};
 constexpr unsigned reap_rounds = 2;
 
 MeasureParts measure_parts(Files& files, PrepareFlow& flow, ShareBook& book,
@@ -31,27 +36,93 @@ MeasureParts measure_parts(Files& files, PrepareFlow& flow, ShareBook& book,
 
 }  // namespace
 
-ShareKeeper::ShareKeeper(const boost::asio::any_io_executor& executor, Files& files,
-                         PrepareFlow& flow, const base::Clock& clock)
-    : book_(flow.folders(), clock),
-      upkeep_({files, flow.folders(), book_, clock, [] { return read_process_table(); }}),
-      measure_(measure_parts(files, flow, book_, clock)),
-      timer_(executor),
-      measure_timer_(executor) {}
+ShareKeeper::ShareKeeper(Files& files, PrepareFlow& flow, const base::Clock& clock)
+    : folders_(flow.folders()),
+      clock_(clock),
+      book_(folders_, clock),
+      upkeep_({files, folders_, book_, clock, [] { return read_process_table(); }}),
+      measure_(measure_parts(files, flow, book_, clock)) {}
+
+ShareKeeper::~ShareKeeper() {
+    stop();
+}
+
+std::uint64_t ShareKeeper::now() const {
+    return nanoseconds(clock_.steady());
+}
 
 void ShareKeeper::round() {
-    upkeep_.beat();
-    if (rounds_++ % reap_rounds != 0) return upkeep_.look();
-    for (const ReapedShare& reaped : upkeep_.reap()) {
-        base::log_event(
-            base::Level::info, "reaped",
-            {{"share", reaped.share}, {"slots", static_cast<std::int64_t>(reaped.slots)}});
+    wake(watch_->take());
+    const auto awake = wakefulness_.awake(now());
+    if (!awake.empty()) look(awake);
+    if (measures_) measure_later(awake);
+    wait(awake.empty());
+}
+
+void ShareKeeper::wake(const LedgerNews& news) {
+    const bool sweep = news.lost || now() >= sweep_ns_;
+    if (sweep) sweep_ns_ = now() + std::chrono::nanoseconds(sweep_interval).count();
+    if (sweep || news.listing) list();
+    const auto shares = wakefulness_.all();
+    const auto fresh = watch_->watch(shares);
+    for (const std::string& share : sweep ? shares : fresh)
+        wakefulness_.wake(share);
+    for (const std::string& share : news.opened)
+        wakefulness_.opened(share, now());
+}
+
+/// Each ledger is opened before it is watched, so that who opens it next is somebody else.
+void ShareKeeper::list() {
+    const auto shares = folders_.list();
+    if (!shares) return;
+    wakefulness_.list(*shares);
+    book_.keep_only(*shares);
+    for (const std::string& share : *shares)
+        static_cast<void>(book_.ledgers().open(share));
+}
+
+void ShareKeeper::look(const std::vector<std::string>& awake) {
+    upkeep_.beat(awake);
+    const bool reap = rounds_++ % reap_rounds == 0;
+    for (const SeenShare& seen : upkeep_.look(awake, reap)) {
+        wakefulness_.looked(seen.share, seen.has_process, now());
+        if (seen.reaped == 0) continue;
+        base::log_event(base::Level::info, "reaped",
+                        {{"share", seen.share}, {"slots", static_cast<std::int64_t>(seen.reaped)}});
     }
 }
 
-void ShareKeeper::measure() {
-    Suspects found = measure_.measure(
-        [&] { return parts_->source.processes().value_or(std::vector<DeviceProcess>()); });
+/// While a share is awake its ledger may be opened as often as its processes like: the next round
+/// comes when its time is there.
+void ShareKeeper::wait(bool is_quiet) {
+    const auto quiet = measures_ ? quiet_interval : sweep_interval;
+    timer_.expires_after(is_quiet ? quiet : interval);
+    timer_.async_wait([this](const boost::system::error_code&) {
+        news_.cancel();
+        round();
+    });
+    if (!is_quiet || !news_.is_open()) return;
+    news_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                     [this](const boost::system::error_code& error) {
+                         if (!error) timer_.cancel();
+                     });
+}
+
+/// Where nothing is handed out, nobody asks a driver that may be slow to answer; and where it is
+/// slow, one question is out.
+void ShareKeeper::measure_later(const std::vector<std::string>& awake) {
+    if (measuring_.exchange(true)) return;
+    boost::asio::post(parts_->devices, [this, awake, ask = !wakefulness_.all().empty()] {
+        measure(awake, ask);
+        measuring_ = false;
+    });
+}
+
+void ShareKeeper::measure(const std::vector<std::string>& shares, bool ask) {
+    Suspects found = measure_.measure(shares, [&] {
+        auto processes = ask ? parts_->source.processes() : std::nullopt;
+        return std::move(processes).value_or(std::vector<DeviceProcess>());
+    });
     for (const auto& [share, suspect] : found) {
         const Suspect before = told_[share];
         if (suspect == before) continue;
@@ -70,37 +141,17 @@ void ShareKeeper::measure() {
 
 void ShareKeeper::start(KeeperParts parts) {
     parts_.emplace(std::move(parts));
-    keep();
-    // Where no driver tells of processes, there is nothing to compare every second.
-    if (parts_->source.processes()) keep_measuring();
-}
-
-void ShareKeeper::keep() {
-    boost::asio::post(pool_, [this] {
-        round();
-        boost::asio::post(timer_.get_executor(), [this] {
-            timer_.expires_after(interval);
-            timer_.async_wait([this](const boost::system::error_code& error) {
-                if (!error) keep();
-            });
-        });
-    });
-}
-
-void ShareKeeper::keep_measuring() {
-    boost::asio::post(parts_->devices, [this] {
-        measure();
-        boost::asio::post(measure_timer_.get_executor(), [this] {
-            measure_timer_.expires_after(interval);
-            measure_timer_.async_wait([this](const boost::system::error_code& error) {
-                if (!error) keep_measuring();
-            });
-        });
-    });
+    // Where no driver tells of processes, there is nothing to compare.
+    measures_ = parts_->source.processes().has_value();
+    watch_.emplace(folders_);
+    if (watch_->descriptor() >= 0) news_.assign(::dup(watch_->descriptor()));
+    boost::asio::post(io_, [this] { round(); });
+    thread_ = std::thread([this] { io_.run(); });
 }
 
 void ShareKeeper::stop() {
-    pool_.join();
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace drawbridge::agent

@@ -20,6 +20,7 @@ public:
     void remember(const std::string& device, std::uint64_t bytes);
     /// Bytes; 0 where nothing is known yet.
     [[nodiscard]] std::uint64_t bytes(const std::string& device) const;
+    [[nodiscard]] bool operator==(const ContextSizes&) const = default;
 
 private:
     std::map<std::string, std::uint64_t> least_;  ///< bytes, by device

@@ -63,6 +63,12 @@ Result<std::string> LedgerFile::part(std::size_t offset, std::size_t size) const
     return bytes;
 }
 
+bool LedgerFile::is_there() const {
+    struct stat facts {};
+    return ::fstat(file_, &facts) == 0 && facts.st_nlink > 0 &&
+           facts.st_size == DRAWBRIDGE_LEDGER_SIZE;
+}
+
 Result<LedgerCopy> LedgerFile::read() const {
     const auto head = part(0, ledger_head_bytes);
     if (!head) return tl::unexpected(head.error());

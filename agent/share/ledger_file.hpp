@@ -22,6 +22,8 @@ public:
     ~LedgerFile();
 
     [[nodiscard]] base::Result<LedgerCopy> read() const;
+    /// Whether it still has its name and size: what was removed is not what lies there now.
+    [[nodiscard]] bool is_there() const;
     /// Whether another open file has the slot's byte locked: its owner lives. True where the file
     /// system has no such locks.
     [[nodiscard]] bool is_held(std::size_t slot) const;

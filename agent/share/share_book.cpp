@@ -1,7 +1,5 @@
 #include "agent/share/share_book.hpp"
 
-#include "agent/share/ledger_file.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -19,9 +17,9 @@ std::uint64_t nanoseconds(base::Clock::Steady time) {
 }
 
 base::Result<ShareActivity> ShareBook::look(const std::string& share, std::int64_t physical_bytes) {
-    const auto file = LedgerFile::open(folders_.path(share, DRAWBRIDGE_LEDGER_FILE));
+    const auto file = ledgers_.open(share);
     if (!file) return tl::unexpected(file.error());
-    const auto copy = file->read();
+    const auto copy = (*file)->read();
     if (!copy) return tl::unexpected(copy.error());
     const std::lock_guard lock(mutex_);
     ShareHistory& history = histories_[share];
@@ -94,6 +92,7 @@ bool ShareBook::take(const std::string& share, const LedgerCopy& copy) {
 }
 
 void ShareBook::keep_only(const std::vector<std::string>& shares) {
+    ledgers_.keep_only(shares);
     const std::lock_guard lock(mutex_);
     const auto is_gone = [&](const auto& entry) {
         return std::ranges::find(shares, entry.first) == shares.end();

@@ -2,6 +2,7 @@
 // What is known of the ledgers of this node: read again at each look, and remembered from one to
 // the next.
 
+#include "agent/share/open_ledgers.hpp"
 #include "agent/share/share_folders.hpp"
 #include "agent/share/share_use.hpp"
 #include "agent/share/suspects.hpp"
@@ -44,8 +45,10 @@ struct ShareActivity {
 class ShareBook {
 public:
     ShareBook(const ShareFolders& folders, const base::Clock& clock)
-        : folders_(folders), clock_(clock) {}
+        : ledgers_(folders), clock_(clock) {}
 
+    /// The node's ledgers, for all who read them.
+    [[nodiscard]] OpenLedgers& ledgers() { return ledgers_; }
     /// Reads the share's ledger now.
     [[nodiscard]] base::Result<ShareActivity> look(const std::string& share,
                                                    std::int64_t physical_bytes);
@@ -66,7 +69,7 @@ public:
     void keep_only(const std::vector<std::string>& shares);
 
 private:
-    const ShareFolders& folders_;
+    OpenLedgers ledgers_;
     const base::Clock& clock_;
     mutable std::mutex mutex_;
     std::map<std::string, ShareHistory> histories_;

@@ -1,6 +1,5 @@
 #include "agent/share/share_measure.hpp"
 
-#include "agent/share/ledger_file.hpp"
 #include "base/atomic_file.hpp"
 #include "preload/abi.h"
 
@@ -18,10 +17,10 @@ namespace {
 constexpr std::size_t max_mounts = 1U << 20U;
 constexpr std::int64_t mib = 1 << 20;
 
-std::optional<LedgerCopy> read_now(const ShareFolders& folders, const std::string& share) {
-    const auto file = LedgerFile::open(folders.path(share, DRAWBRIDGE_LEDGER_FILE));
+std::optional<LedgerCopy> read_now(ShareBook& book, const std::string& share) {
+    const auto file = book.ledgers().open(share);
     if (!file) return std::nullopt;
-    auto copy = file->read();
+    auto copy = (*file)->read();
     if (!copy) return std::nullopt;
     return *std::move(copy);
 }
@@ -57,20 +56,19 @@ std::string read_mounts(std::uint32_t pid) {
     return base::read_file(fmt::format("/proc/{}/mountinfo", pid), max_mounts).value_or("");
 }
 
-ShareMeasure::Shares ShareMeasure::begin() const {
-    Shares shares;
-    for (const std::string& share : parts_.folders.list().value_or(std::vector<std::string>())) {
-        auto page = parts_.files.read(parts_.folders.path(share, DRAWBRIDGE_LIMITS_FILE),
-                                      DRAWBRIDGE_LIMITS_SIZE);
-        const auto limits = page ? read_limits(*page) : tl::unexpected(page.error());
-        auto copy = read_now(parts_.folders, share);
-        if (!limits || !copy) continue;
-        shares[share] = {.device = limits->device_uuid,
-                         .memory_bytes = limits->memory_bytes,
-                         .page = *std::move(page),
-                         .before = *std::move(copy)};
-    }
-    return shares;
+bool ShareMeasure::add(Shares& shares, const std::string& share) const {
+    if (shares.contains(share)) return true;
+    auto page = parts_.files.read(parts_.folders.path(share, DRAWBRIDGE_LIMITS_FILE),
+                                  DRAWBRIDGE_LIMITS_SIZE);
+    const auto limits = page ? read_limits(*page) : tl::unexpected(page.error());
+    auto copy = read_now(parts_.book, share);
+    if (!limits || !copy) return false;
+    shares[share] = {.device = limits->device_uuid,
+                     .memory_bytes = limits->memory_bytes,
+                     .page = *std::move(page),
+                     .before = *copy,
+                     .after = *std::move(copy)};
+    return true;
 }
 
 /// A share that is being removed has no file, and needs no word.
@@ -113,10 +111,15 @@ void ShareMeasure::write_overheads(const Shares& shares,
     }
 }
 
-void ShareMeasure::write_contexts(const Shares& shares) {
+/// What is news is told to the shares that have no process yet: their first one reads it.
+void ShareMeasure::learn_contexts(Shares& shares, const ContextSizes& before) {
     constexpr std::size_t place = offsetof(drawbridge_limits, context_bytes);
     for (const auto& [share, measured] : shares)
         contexts_.remember(measured.device, word_at<std::uint64_t>(measured.page, place));
+    if (!(contexts_ == before)) {
+        for (const std::string& share : parts_.folders.list().value_or(std::vector<std::string>()))
+            add(shares, share);
+    }
     for (const auto& [share, measured] : shares) {
         const std::uint64_t bytes = contexts_.bytes(measured.device);
         if (bytes != word_at<std::uint64_t>(measured.page, place))
@@ -155,20 +158,23 @@ void ShareMeasure::count_time(const Shares& shares, const std::vector<DeviceProc
     shown_ = std::move(seen);
 }
 
-ShareMeasure::Place ShareMeasure::place_of(const Shares& shares, const DeviceProcess& one,
+ShareMeasure::Place ShareMeasure::place_of(Shares& shares, const DeviceProcess& one,
                                            const Process& process) const {
     const auto is_elsewhere = [&](const std::string& share) {
-        const auto known = shares.find(share);
-        return known == shares.end() || !one.device_uuid.ends_with(known->second.device);
+        return !add(shares, share) || !one.device_uuid.ends_with(shares[share].device);
+    };
+    const auto is_counted = [&](const std::string& share) {
+        return !is_elsewhere(share) && owns_slot(shares[share].after, process);
     };
     Place place;
     for (const auto& [share, measured] : shares) {
-        if (!is_elsewhere(share) && owns_slot(measured.after, process))
-            place.shares.push_back(share);
+        if (is_counted(share)) place.shares.push_back(share);
     }
     if (!place.shares.empty()) return place;
     place = {.shares = shares_in_mounts(parts_.mounts(one.pid)), .stranger = true};
     std::erase_if(place.shares, is_elsewhere);
+    // One that has taken its slot a moment ago.
+    place.stranger = std::ranges::none_of(place.shares, is_counted);
     return place;
 }
 
@@ -185,7 +191,7 @@ void ShareMeasure::find_overruns(std::map<std::string, Holding>& holdings, Suspe
     }
 }
 
-Suspects ShareMeasure::suspects(const Shares& shares, const std::vector<DeviceProcess>& processes,
+Suspects ShareMeasure::suspects(Shares& shares, const std::vector<DeviceProcess>& processes,
                                 const ProcessTable& table) {
     std::set<std::pair<std::string, std::uint32_t>> seen;
     std::map<std::string, Holding> holdings;
@@ -212,18 +218,21 @@ Suspects ShareMeasure::suspects(const Shares& shares, const std::vector<DevicePr
     return found;
 }
 
-Suspects ShareMeasure::measure(const std::function<std::vector<DeviceProcess>()>& ask) {
-    Shares shares = begin();
-    // Where nothing is handed out, nobody asks a driver that may be slow to answer.
-    const auto processes = shares.empty() ? std::vector<DeviceProcess>() : ask();
+Suspects ShareMeasure::measure(const std::vector<std::string>& names,
+                               const std::function<std::vector<DeviceProcess>()>& ask) {
+    Shares shares;
+    for (const std::string& share : names)
+        add(shares, share);
+    const auto processes = ask();
     for (auto& [share, measured] : shares)
-        measured.after = read_now(parts_.folders, share).value_or(LedgerCopy());
+        measured.after = read_now(parts_.book, share).value_or(LedgerCopy());
     std::vector<std::uint32_t> pids;
     for (const DeviceProcess& process : processes)
         pids.push_back(process.pid);
     const ProcessTable table = parts_.processes(pids);
+    const ContextSizes known = contexts_;
     write_overheads(shares, processes, table);
-    write_contexts(shares);
+    learn_contexts(shares, known);
     count_time(shares, processes, table);
     Suspects found = suspects(shares, processes, table);
     parts_.book.set_suspects(found);

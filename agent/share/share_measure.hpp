@@ -36,9 +36,11 @@ public:
     explicit ShareMeasure(MeasureParts parts) : parts_(std::move(parts)) {}
 
     /// `ask` asks the driver for the processes on all GPUs. Writes overheads and the size of a
-    /// context into limits, and gives the shares whose processes have no slot in their ledgers,
-    /// seen twice in a row, or hold more than the limit.
-    Suspects measure(const std::function<std::vector<DeviceProcess>()>& ask);
+    /// context into the limits of `names`, which are those that may have a process in their ledger,
+    /// and gives the shares whose processes have no slot in their ledgers, seen twice in a row, or
+    /// hold more than the limit, `names` or not.
+    Suspects measure(const std::vector<std::string>& names,
+                     const std::function<std::vector<DeviceProcess>()>& ask);
 
 private:
     /// A share at one measuring.
@@ -51,12 +53,13 @@ private:
     };
     using Shares = std::map<std::string, Measured>;
 
-    [[nodiscard]] Shares begin() const;
+    /// Adds a share as it is now, unless it is there; whether it is.
+    bool add(Shares& shares, const std::string& share) const;
     void write_overheads(const Shares& shares, const std::vector<DeviceProcess>& processes,
                          const ProcessTable& table);
     Overhead write_overhead(const std::string& share, std::size_t slot, const OverheadView& view,
                             const Overhead& written);
-    void write_contexts(const Shares& shares);
+    void learn_contexts(Shares& shares, const ContextSizes& before);
     void count_time(const Shares& shares, const std::vector<DeviceProcess>& processes,
                     const ProcessTable& table);
     void write(const std::string& share, std::size_t offset, std::string_view bytes);
@@ -67,9 +70,9 @@ private:
         bool stranger = false;
     };
     void find_overruns(std::map<std::string, Holding>& holdings, Suspects& found);
-    [[nodiscard]] Place place_of(const Shares& shares, const DeviceProcess& one,
+    [[nodiscard]] Place place_of(Shares& shares, const DeviceProcess& one,
                                  const Process& process) const;
-    Suspects suspects(const Shares& shares, const std::vector<DeviceProcess>& processes,
+    Suspects suspects(Shares& shares, const std::vector<DeviceProcess>& processes,
                       const ProcessTable& table);
 
     MeasureParts parts_;

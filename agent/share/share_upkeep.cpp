@@ -22,10 +22,6 @@ std::string bytes_of(Word value) {
 
 }  // namespace
 
-std::vector<std::string> ShareUpkeep::shares() const {
-    return parts_.folders.list().value_or(std::vector<std::string>());
-}
-
 /// A share that is being made or removed has no file, and needs no word.
 template <class Word>
 void ShareUpkeep::write_word(const std::string& share, std::size_t offset, Word value) {
@@ -33,9 +29,9 @@ void ShareUpkeep::write_word(const std::string& share, std::size_t offset, Word 
                                          bytes_of(value)));
 }
 
-void ShareUpkeep::beat() {
+void ShareUpkeep::beat(const std::vector<std::string>& shares) {
     const std::uint64_t now = nanoseconds(parts_.clock.steady());
-    for (const std::string& share : shares())
+    for (const std::string& share : shares)
         write_word(share, offsetof(drawbridge_limits, heartbeat_ns), now);
 }
 
@@ -51,25 +47,27 @@ Neighbour ShareUpkeep::neighbour(const std::string& share, const ReadLimits& lim
             .priority = limits.priority};
 }
 
-void ShareUpkeep::look_at(const LookAt& look) {
-    const auto names = shares();
-    parts_.book.keep_only(names);
+std::vector<SeenShare> ShareUpkeep::look(const std::vector<std::string>& shares, bool reap) {
+    std::vector<SeenShare> found;
     std::vector<Seen> seen;
     std::vector<Neighbour> neighbours;
-    for (const std::string& share : names) {
-        const auto file = LedgerFile::open(parts_.folders.path(share, DRAWBRIDGE_LEDGER_FILE));
+    for (const std::string& share : shares) {
+        const auto file = parts_.book.ledgers().open(share);
         if (!file) continue;
-        const auto copy = file->read();
+        const auto copy = (*file)->read();
         if (!copy) continue;
         if (auto limits = parts_.folders.limits(share)) {
             neighbours.push_back(neighbour(share, *limits, *copy));
             seen.push_back({share, *std::move(limits)});
         }
-        look(share, *file, *copy);  // what is freed there has been counted
+        found.push_back({share, std::ranges::any_of(*copy, &LedgerSlot::is_live)});
+        // What is freed has been counted.
+        if (reap) found.back().reaped = agent::reap(**file, *copy, parts_.processes).size();
     }
     tell_contention(seen, neighbours);
     pause(seen, neighbours);
     scale(seen, neighbours);
+    return found;
 }
 
 void ShareUpkeep::tell_contention(const std::vector<Seen>& seen,
@@ -112,19 +110,6 @@ void ShareUpkeep::scale(const std::vector<Seen>& seen, const std::vector<Neighbo
             write_word(share, offsetof(drawbridge_limits, busy_scale), fresh);
     }
     scales_ = std::move(scales);
-}
-
-void ShareUpkeep::look() {
-    look_at([](const std::string&, const LedgerFile&, const LedgerCopy&) {});
-}
-
-std::vector<ReapedShare> ShareUpkeep::reap() {
-    std::vector<ReapedShare> reaped;
-    look_at([&](const std::string& share, const LedgerFile& file, const LedgerCopy& copy) {
-        const auto slots = agent::reap(file, copy, parts_.processes);
-        if (!slots.empty()) reaped.push_back({share, slots.size()});
-    });
-    return reaped;
 }
 
 }  // namespace drawbridge::agent

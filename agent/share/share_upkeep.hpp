@@ -27,10 +27,11 @@ struct UpkeepParts {
     std::function<ProcessTable()> processes;
 };
 
-/// Slots that were freed in one share.
-struct ReapedShare {
+/// What was found in one share.
+struct SeenShare {
     std::string share = {};
-    std::size_t slots = 0;
+    bool has_process = false;
+    std::size_t reaped = 0;  ///< slots that were freed
 };
 
 /// One thread at a time; each call blocks on files.
@@ -38,26 +39,22 @@ class ShareUpkeep {
 public:
     explicit ShareUpkeep(UpkeepParts parts) : parts_(std::move(parts)) {}
 
-    /// Renews the heartbeat of every share. Libraries take a share whose heartbeat is older than
+    /// Renews the heartbeat of each share. Libraries take a share whose heartbeat is older than
     /// ten seconds as contended.
-    void beat();
-    /// Looks at every ledger: so the book knows what was done in between. Shares whose GPU another
+    void beat(const std::vector<std::string>& shares);
+    /// Looks at each ledger: so the book knows what was done in between. Shares whose GPU another
     /// one works on are told so for the next three seconds, those that one of a higher priority
-    /// works beside are paused, and the time that launches are charged is corrected.
-    void look();
-    /// Looks, and frees the slots of processes that are gone.
-    [[nodiscard]] std::vector<ReapedShare> reap();
+    /// works beside are paused, and the time that launches are charged is corrected. `reap` frees
+    /// the slots of processes that are gone. A share without a ledger is not among the answers.
+    [[nodiscard]] std::vector<SeenShare> look(const std::vector<std::string>& shares, bool reap);
 
 private:
-    using LookAt = std::function<void(const std::string&, const LedgerFile&, const LedgerCopy&)>;
-
     /// A share at one look.
     struct Seen {
         std::string share = {};
         ReadLimits limits = {};
     };
 
-    void look_at(const LookAt& look);
     [[nodiscard]] Neighbour neighbour(const std::string& share, const ReadLimits& limits,
                                       const LedgerCopy& copy);
     void tell_contention(const std::vector<Seen>& seen, const std::vector<Neighbour>& neighbours);
@@ -65,7 +62,6 @@ private:
     void scale(const std::vector<Seen>& seen, const std::vector<Neighbour>& neighbours);
     template <class Word>
     void write_word(const std::string& share, std::size_t offset, Word value);
-    [[nodiscard]] std::vector<std::string> shares() const;
 
     UpkeepParts parts_;
     std::map<std::string, PauseGuard> guards_;

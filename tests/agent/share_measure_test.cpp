@@ -59,7 +59,7 @@ public:
     }
     [[nodiscard]] std::uint32_t overhead() { return limits().overhead_mib[0]; }
     Suspects look() {
-        return measure.measure([this] { return processes; });
+        return measure.measure(folders.list().value(), [this] { return processes; });
     }
 
 private:
@@ -152,8 +152,31 @@ TEST_CASE("the size of a context is learnt from who has one, and told to every s
         node.put(DRAWBRIDGE_LIMITS_FILE, offsetof(drawbridge_limits, context_bytes),
                  std::uint64_t{0});
         ShareMeasure next(node.parts());
-        CHECK(next.measure([] { return std::vector<DeviceProcess>(); }).empty());
+        CHECK(next.measure({"s", "t"}, [] { return std::vector<DeviceProcess>(); }).empty());
         CHECK(node.limits().context_bytes == 518 * mib);
+    }
+}
+
+TEST_CASE("a share that is asleep is told the size of a context too") {
+    Node node;
+    REQUIRE(node.folders.create("t", eight_gib));
+    const auto look = [&] { return node.measure.measure({"s"}, [&] { return node.processes; }); };
+    CHECK(look().empty());
+    CHECK(node.limits("t").context_bytes == 0);
+    CHECK(look().empty());
+    CHECK(node.limits("t").context_bytes == 518 * mib);
+}
+
+TEST_CASE("a process beside the library is found in a share that is asleep") {
+    Node node;
+    node.processes = {{std::string("GPU-") + uuid, past.pid, mib}};
+    const auto look = [&] { return node.measure.measure({}, [&] { return node.processes; }); };
+    CHECK(look().empty());
+    CHECK(look() == Suspects{{"s", {.strangers = 1, .pod_uid = "p-1"}}});
+    SUBCASE("and one that has just taken its slot is none") {
+        node.processes = {{std::string("GPU-") + uuid, inside.pid, mib}};
+        CHECK(look().empty());
+        CHECK(look().empty());
     }
 }
 

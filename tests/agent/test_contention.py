@@ -57,7 +57,7 @@ def test_a_share_is_limited_while_another_one_of_its_gpu_works(agent: Agent, clu
 def test_a_share_without_a_limit_is_there_while_it_has_a_process(agent: Agent, cluster: FakeCluster) -> None:
     start_on_this_boot(agent)
     limited, open_ended = container(agent, cluster, "limited", cores=20), container(agent, cluster, "open")
-    with open_ended.run("") as program:
+    with open_ended.run("") as program, limited.run(""):
         wait_until(lambda: contended(limited))
         first = word(limited, "limits", CONTENDED_UNTIL)
         wait_until(lambda: word(limited, "limits", CONTENDED_UNTIL) > first + 4 * 10**9)  # it does nothing, and may
@@ -68,7 +68,7 @@ def test_a_share_without_a_limit_is_there_while_it_has_a_process(agent: Agent, c
 def test_where_the_driver_tells_an_idle_process_is_no_neighbour(agent: Agent, cluster: FakeCluster) -> None:
     start_on_nvml(agent)
     limited, open_ended = container(agent, cluster, "limited", cores=20), container(agent, cluster, "open")
-    with open_ended.run(KERNEL) as program:
+    with open_ended.run(KERNEL) as program, limited.run(""):
         wait_until(lambda: word(limited, "limits", HEARTBEAT) > 0)
         beats = word(limited, "limits", HEARTBEAT)
         wait_until(lambda: word(limited, "limits", HEARTBEAT) > beats + 6 * 10**9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from fake_cluster import FakeCluster
 from gpu_program import MIB, Program, container, start_on_this_boot
-from material import Agent, wait_until
+from material import Agent, get, wait_until
 
 HEARTBEAT = 160  # places in preload/abi.h
 USED, SLOT, SLOT_SIZE = 4096, 4096 + 8 * 1024, 192
@@ -30,17 +31,39 @@ def used(share: Path, slot: int) -> int:
 
 def test_the_heartbeat_is_renewed_on_the_clock_of_the_library_and_ends_with_the_agent(agent: Agent, cluster: FakeCluster) -> None:
     start_on_this_boot(agent)
-    limits = container(agent, cluster, "one").share / "limits"
+    box = container(agent, cluster, "one")
+    limits = box.share / "limits"
     generation = word(limits, 16)
     before = time.monotonic_ns()
-    wait_until(lambda: word(limits, HEARTBEAT) > before)
-    first = word(limits, HEARTBEAT)
-    wait_until(lambda: word(limits, HEARTBEAT) > first)
-    assert word(limits, HEARTBEAT) <= time.monotonic_ns() and word(limits, 16) == generation
-    assert agent.stop() == 0
-    last = word(limits, HEARTBEAT)
-    agent.start()
-    wait_until(lambda: word(limits, HEARTBEAT) > last)
+    with box.run(""):
+        wait_until(lambda: word(limits, HEARTBEAT) > before)
+        first = word(limits, HEARTBEAT)
+        wait_until(lambda: word(limits, HEARTBEAT) > first)
+        assert word(limits, HEARTBEAT) <= time.monotonic_ns() and word(limits, 16) == generation
+        assert agent.stop() == 0
+        last = word(limits, HEARTBEAT)
+        agent.start()
+        wait_until(lambda: word(limits, HEARTBEAT) > last)
+
+
+def test_a_share_that_nobody_uses_is_left_alone_until_its_ledger_is_opened(agent: Agent, cluster: FakeCluster) -> None:
+    port_file = agent.folder / "ports"
+    start_on_this_boot(agent, "--port-file", str(port_file))
+    used_one, idle_one = container(agent, cluster, "used"), container(agent, cluster, "idle")
+    limits = idle_one.share / "limits"
+    wait_until(lambda: word(limits, HEARTBEAT) > 0)  # it was looked at
+    with used_one.run(""):
+        last = word(limits, HEARTBEAT)
+        wait_until(lambda: word(used_one.share / "limits", HEARTBEAT) > last + 12 * 10**9)
+        quiet = word(limits, HEARTBEAT)
+        # Who reads the ledgers for their metrics wakes nobody.
+        assert 'claim="idle"' in get(json.loads(port_file.read_text())["operator"], "/metrics")[1]
+        wait_until(lambda: word(used_one.share / "limits", HEARTBEAT) > last + 16 * 10**9)
+        assert word(limits, HEARTBEAT) == quiet
+        with idle_one.run(""):
+            wait_until(lambda: word(limits, HEARTBEAT) > quiet)
+            first = word(limits, HEARTBEAT)
+            wait_until(lambda: word(limits, HEARTBEAT) > first)
 
 
 def test_what_the_dead_held_is_free_and_the_living_keep_theirs(agent: Agent, cluster: FakeCluster) -> None:
