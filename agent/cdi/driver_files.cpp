@@ -72,10 +72,26 @@ CdiMount mount_of(const DriverRoot& root, std::string_view host, std::string_vie
             .options = read_only};
 }
 
-/// Libraries of the driver in one folder. Each is there twice, under its own name and under the one
-/// that programs ask for, since the image's linker cache knows neither.
-void add_libraries(const DriverRoot& root, std::string_view folder, std::string_view version,
-                   std::vector<CdiMount>& mounts) {
+/// Where the driver library of a folder really lies, in terms of the root; nothing where that is
+/// one of the folders itself. Debian keeps several drivers in folders of their own, with links to
+/// that in use where the linker looks.
+std::optional<std::string> linked_folder(const DriverRoot& root, std::string_view folder) {
+    const auto found = in_root(root.seen, fmt::format("{}/libcuda.so.1", folder));
+    std::error_code failure;
+    const fs::path real = found ? fs::canonical(*found, failure) : fs::path();
+    if (!found || failure) return std::nullopt;
+    const fs::path seen = fs::canonical(root.seen.empty() ? "/" : root.seen, failure);
+    const std::string inside = "/" + real.parent_path().lexically_relative(seen).string();
+    if (std::ranges::find(library_folders, inside) != std::end(library_folders))
+        return std::nullopt;
+    return inside;
+}
+
+/// Libraries of the driver in one folder, for another one where the linker looks. Each is there
+/// twice, under its own name and under the one that programs ask for, since the image's linker
+/// cache knows neither.
+void add_libraries(const DriverRoot& root, std::string_view folder, std::string_view inside,
+                   std::string_view version, std::vector<CdiMount>& mounts) {
     std::error_code failure;
     const std::string suffix = fmt::format(".so.{}", version);
     std::set<std::string> names;
@@ -86,9 +102,8 @@ void add_libraries(const DriverRoot& root, std::string_view folder, std::string_
     }
     for (const std::string& name : names) {
         const std::string path = fmt::format("{}/{}", folder, name);
-        mounts.push_back(mount_of(root, path, path));
-        mounts.push_back(
-            mount_of(root, path, fmt::format("{}/{}", folder, soname_of(name, version))));
+        for (const std::string& known : {name, soname_of(name, version)})
+            mounts.push_back(mount_of(root, path, fmt::format("{}/{}", inside, known)));
     }
 }
 
@@ -159,7 +174,9 @@ DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
         if (fs::is_symlink(fmt::format("{}{}", root.seen, folder.substr(0, folder.find('/', 1))),
                            ignored))
             continue;
-        add_libraries(root, folder, version, edits.common.mounts);
+        add_libraries(root, folder, folder, version, edits.common.mounts);
+        if (const auto linked = linked_folder(root, folder))
+            add_libraries(root, *linked, folder, version, edits.common.mounts);
     }
     for (const std::string_view program : programs) {
         for (const std::string_view folder : program_folders) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace drawbridge::agent;
@@ -91,6 +92,28 @@ TEST_CASE("a driver of the host is found, and its files are named as the host ha
     CHECK(edits->common.nodes[1] == CdiNode{.path = "/dev/nvidia-uvm"});
     REQUIRE_FALSE(edits->common.mounts.empty());
     CHECK(edits->common.mounts.back().host_path == "/usr/bin/nvidia-smi");
+}
+
+TEST_CASE("libraries that Debian keeps aside are mounted where the linker looks") {
+    const Host host;
+    const std::string aside = std::string(libraries) + "/nvidia/current";
+    host.file(aside + "/libcuda.so.550.1");
+    host.file(aside + "/libnvidia-ml.so.550.1");
+    host.file(aside + "/libcuda.so.535.1");  // of another driver
+    host.link(aside + "/libcuda.so.1", "libcuda.so.550.1");
+    host.link("/etc/alternatives/glx--libcuda.so.1", aside + "/libcuda.so.1");
+    host.link(std::string(libraries) + "/libcuda.so.1", "/etc/alternatives/glx--libcuda.so.1");
+    const auto mounts = driver_edits({.seen = host.root(), .host = ""}, "550.1").common.mounts;
+    std::vector<std::pair<std::string, std::string>> found;
+    for (const CdiMount& mount : mounts)
+        found.emplace_back(mount.host_path, mount.container_path);
+    const std::string in = std::string(libraries) + "/";
+    const std::vector<std::pair<std::string, std::string>> wanted = {
+        {aside + "/libcuda.so.550.1", in + "libcuda.so.550.1"},
+        {aside + "/libcuda.so.550.1", in + "libcuda.so.1"},
+        {aside + "/libnvidia-ml.so.550.1", in + "libnvidia-ml.so.550.1"},
+        {aside + "/libnvidia-ml.so.550.1", in + "libnvidia-ml.so.1"}};
+    CHECK(found == wanted);
 }
 
 TEST_CASE("a driver in the Operator's container is found when it comes, with its device nodes") {
