@@ -40,6 +40,7 @@ PRESENT = 100  # claims that are prepared all the while
 MEASURED = 64  # claims that are prepared and unprepared
 PAIRS = 5
 RESTARTS = 5
+PAUSED = 50  # claims that are asked for again, each after a pause
 IDLE_SECONDS = 30
 
 
@@ -59,6 +60,8 @@ class Subject:
         self.folder = node.bed.kubelet_root / "plugins" / driver
         self.present = self._claims(folder, "present", PRESENT)
         self.measured = self._claims(folder, "measured", MEASURED)
+        self.paused = Claims(folder / f"{driver}-paused.json", self.present.names[:PAUSED])
+        self.paused.file.write_text(json.dumps(self.paused.names))
 
     @property
     def socket(self) -> Path:
@@ -261,6 +264,9 @@ def measure(ours: Ours, peer: Peer, program: Path) -> Iterator[Row]:
     wall = statistics.median(mine)
     yield Row(f"{MEASURED} claims at once, from first to last", wall, statistics.median(its), "ms",
               f"≤ {one:.0f} ms, what they take one after the other", wall <= one)  # fmt: skip
+    mine, its = in_pairs(lambda subject: load(program, subject, subject.paused, "--keep", "--pause", "1s")["micros"], ours, peer, 1)
+    late = quantile(mine, 0.95) / 1000
+    yield Row("a prepared claim again, after 1 to 2 s without a call, p95", late, quantile(its, 0.95) / 1000, "ms", "≤ 20 ms", late <= 20)
     mine, its = in_pairs(lambda subject: [restarted(subject)], ours, peer, RESTARTS)
     again = statistics.median(mine)
     yield Row(f"killed and started with {PRESENT} claims: registered and published", again, statistics.median(its), "s",

@@ -26,6 +26,7 @@ func load(arguments []string) error {
 	file := flags.String("claims", "", "JSON file with namespace, name and uid of each claim")
 	parallel := flags.Int("parallel", 1, "calls at once, each of one claim")
 	rounds := flags.Int("rounds", 1, "how often; all claims are unprepared between two rounds")
+	pause := flags.Duration("pause", 0, "wait before each call, for this long up to twice as long")
 	keep := flags.Bool("keep", false, "leave the claims prepared behind the last round")
 	if err := flags.Parse(arguments); err != nil {
 		return err
@@ -43,7 +44,7 @@ func load(arguments []string) error {
 		return err
 	}
 	defer connection.Close()
-	kubelet := caller{drapb.NewDRAPluginClient(connection)}
+	kubelet := caller{drapb.NewDRAPluginClient(connection), *pause}
 	var all result
 	for round := range *rounds {
 		one, err := kubelet.prepareAll(claims, *parallel)
@@ -64,7 +65,10 @@ func load(arguments []string) error {
 	return json.NewEncoder(os.Stdout).Encode(all)
 }
 
-type caller struct{ plugin drapb.DRAPluginClient }
+type caller struct {
+	plugin drapb.DRAPluginClient
+	pause  time.Duration
+}
 
 const patience = 45 * time.Second // as a kubelet has
 
@@ -77,6 +81,8 @@ func (c caller) prepareAll(claims []*drapb.Claim, parallel int) (result, error) 
 	for range parallel {
 		workers.Go(func() {
 			for number := range numbers {
+				// What a plugin does by a clock of its own is met at every point of it.
+				time.Sleep(c.pause + c.pause*time.Duration(number*37%100)/100)
 				before := time.Now()
 				failures[number] = c.prepare(claims[number])
 				micros[number] = time.Since(before).Microseconds()
