@@ -13,6 +13,8 @@ constexpr Range split_range{1, 1024};
 constexpr double max_scaling = 100;
 constexpr Range headroom_range{0, 1 << 20};
 constexpr Range cores_range{1, 100};
+constexpr Range longest_pause_range{1, 86400};
+constexpr Range pause_break_range{0, 3600};
 
 void read_filter(JsonReader& reader, const Spot& uuids, const Spot& indices, DeviceFilter& filter) {
     if (!uuids.is_absent()) filter.uuids = reader.texts(uuids);
@@ -32,6 +34,10 @@ void read_own(JsonReader& reader, const Spot& at, NodeSettings& settings) {
         reader.whole_or(at["headroomMiB"], headroom_range, settings.headroom_mib);
     settings.accept_memory_sizes =
         reader.boolean_or(at["acceptMemorySizes"], settings.accept_memory_sizes);
+    PauseTimes& pauses = settings.rules.pauses;
+    pauses.longest =
+        reader.whole_or(at["longestPauseSeconds"], longest_pause_range, pauses.longest);
+    pauses.free = reader.whole_or(at["pauseBreakSeconds"], pause_break_range, pauses.free);
     const Spot exclude = at["exclude"];
     if (exclude.is_absent()) return;
     reader.members(exclude, {"uuids", "indices"});
@@ -52,15 +58,16 @@ LimitRule read_limit(JsonReader& reader, const Spot& at) {
 void read_own_document(JsonReader& reader, const Spot& root, std::string_view node,
                        NodeSettings& settings) {
     reader.kind(root, "drawbridge.dev/v1", "AgentSettings");
-    reader.members(root,
-                   {"apiVersion", "kind", "metadata", "splitCount", "memoryScaling", "coreScaling",
-                    "headroomMiB", "acceptMemorySizes", "exclude", "limits", "nodes"});
+    reader.members(root, {"apiVersion", "kind", "metadata", "splitCount", "memoryScaling",
+                          "coreScaling", "headroomMiB", "acceptMemorySizes", "longestPauseSeconds",
+                          "pauseBreakSeconds", "exclude", "limits", "nodes"});
     read_own(reader, root, settings);
     for (const Spot& at : reader.list(root["limits"]))
-        settings.limits.push_back(read_limit(reader, at));
+        settings.rules.limits.push_back(read_limit(reader, at));
     for (const Spot& at : reader.list(root["nodes"])) {
-        reader.members(at, {"name", "splitCount", "memoryScaling", "coreScaling", "headroomMiB",
-                            "acceptMemorySizes", "exclude"});
+        reader.members(
+            at, {"name", "splitCount", "memoryScaling", "coreScaling", "headroomMiB",
+                 "acceptMemorySizes", "longestPauseSeconds", "pauseBreakSeconds", "exclude"});
         NodeSettings read = settings;
         read_own(reader, at, read);  // so that another node's entry is checked too
         if (reader.text(at["name"]) == node) settings = read;

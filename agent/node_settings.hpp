@@ -31,6 +31,22 @@ struct LimitRule {
     [[nodiscard]] bool operator==(const LimitRule&) const = default;
 };
 
+/// How long a share waits for those of a higher priority, in seconds.
+struct PauseTimes {
+    std::int64_t longest = 60;  ///< without a break, 1..86400
+    std::int64_t free = 1;      ///< the break, 0..3600
+
+    [[nodiscard]] bool operator==(const PauseTimes&) const = default;
+};
+
+/// What holds for shares that are handed out, and may change under their containers.
+struct ShareRules {
+    std::vector<LimitRule> limits = {};  ///< the least of those that match holds
+    PauseTimes pauses = {};
+
+    [[nodiscard]] bool operator==(const ShareRules&) const = default;
+};
+
 /// Names and defaults are HAMi's (legacy-requests.md 1.3, 4).
 struct NodeSettings {
     std::int64_t split_count = 10;  ///< shares a device, 1..1024
@@ -40,7 +56,7 @@ struct NodeSettings {
     /// Publish what the driver says now, also where another size was published before.
     bool accept_memory_sizes = false;
     DeviceFilter exclude = {};
-    std::vector<LimitRule> limits = {};  ///< the least of those that match holds
+    ShareRules rules = {};
 
     [[nodiscard]] bool operator==(const NodeSettings&) const = default;
 };

@@ -38,7 +38,7 @@ std::size_t PrepareFlow::restore_cdi_files() {
 std::vector<ChangedShare> PrepareFlow::hold_to_limits() {
     std::vector<ChangedShare> changed;
     const auto stored = records_.load_all();
-    if (!stored || !view()->limits) return changed;
+    if (!stored || !view()->rules) return changed;
     for (const ClaimRecord& record : stored->records)
         hold_claim_to_limits(record.claim.uid, changed);
     return changed;

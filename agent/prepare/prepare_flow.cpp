@@ -270,7 +270,7 @@ std::optional<ShareLimits> PrepareFlow::limits_for(const NodeView& view, const C
     Share share = record.shares[index];
     const Offer* offer = view.inventory.find_uuid(share.uuid);
     if (share.admin || offer == nullptr) return std::nullopt;
-    share.amounts = held_to(share.amounts, view.limits.value_or(std::vector<LimitRule>()), record);
+    share.amounts = held_to(share.amounts, view.rules.value_or(ShareRules()).limits, record);
     return limits_of(record.claim.uid, index, view.boot_id, share, offer->device);
 }
 

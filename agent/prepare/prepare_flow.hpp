@@ -43,7 +43,7 @@ struct NodeView {
     Inventory inventory = {};
     ContainerView container = {};
     /// Nothing: not known yet, and shares keep the limits that they have.
-    std::optional<std::vector<LimitRule>> limits = std::nullopt;
+    std::optional<ShareRules> rules = std::nullopt;
 };
 
 /// What the API server says of a claim, and when it was asked.

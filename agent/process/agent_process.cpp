@@ -280,13 +280,13 @@ void AgentProcess::take(const Inventory& inventory) {
     const auto now = flow_->view();
     auto edits = source_->edits();
     const bool moved = edits && !(*edits == now->container.driver);
-    const auto limits = devices_->limits();
-    const bool ruled = limits && limits != now->limits;
+    const auto rules = devices_->rules();
+    const bool ruled = rules && rules != now->rules;
     if (moved || ruled || !(now->inventory == inventory)) {
         NodeView view = *now;
         view.inventory = inventory;
         if (edits) view.container.driver = *std::move(edits);
-        if (limits) view.limits = limits;
+        if (rules) view.rules = rules;
         flow_->set_view(std::move(view));
         base::log_event(Level::info, "inventory",
                         {{"devices", static_cast<std::int64_t>(inventory.offers().size())}});

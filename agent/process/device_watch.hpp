@@ -38,9 +38,9 @@ public:
     /// trouble; an error means that nothing was ever known.
     [[nodiscard]] base::Result<Inventory> look();
     /// The administrator's rules as they were read last; nothing before they ever were.
-    [[nodiscard]] std::optional<std::vector<LimitRule>> limits() const {
+    [[nodiscard]] std::optional<ShareRules> rules() const {
         if (!settings_) return std::nullopt;
-        return settings_->limits;
+        return settings_->rules;
     }
     /// What is wrong; empty: nothing.
     [[nodiscard]] const std::string& trouble() const { return trouble_; }

@@ -40,7 +40,8 @@ ShareKeeper::ShareKeeper(Files& files, PrepareFlow& flow, const base::Clock& clo
     : folders_(flow.folders()),
       clock_(clock),
       book_(folders_, clock),
-      upkeep_({files, folders_, book_, clock, [] { return read_process_table(); }}),
+      upkeep_({files, folders_, book_, clock, [] { return read_process_table(); },
+               [&flow] { return flow.view()->rules.value_or(ShareRules()).pauses; }}),
       measure_(measure_parts(files, flow, book_, clock)) {}
 
 ShareKeeper::~ShareKeeper() {

@@ -46,14 +46,15 @@ std::vector<std::size_t> outranked(std::span<const Neighbour> shares) {
     return found;
 }
 
-bool PauseGuard::look(bool is_outranked, std::uint64_t now_ns) {
+bool PauseGuard::look(bool is_outranked, std::uint64_t now_ns, const PauseTimes& times) {
+    constexpr std::uint64_t second = 1'000'000'000;
     if (!is_outranked || now_ns < free_until_ns_) {
         since_ns_.reset();
         return false;
     }
     if (!since_ns_) since_ns_ = now_ns;
-    if (now_ns - *since_ns_ < longest_ns) return true;
-    free_until_ns_ = now_ns + free_ns;
+    if (now_ns - *since_ns_ < static_cast<std::uint64_t>(times.longest) * second) return true;
+    free_until_ns_ = now_ns + static_cast<std::uint64_t>(times.free) * second;
     since_ns_.reset();
     return false;
 }

@@ -2,6 +2,8 @@
 // Whose compute is to be limited, since another share of the same GPU works, and whose work waits
 // for one of a higher priority (enforcement.md 4.8). Pure.
 
+#include "agent/node_settings.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,14 +39,11 @@ struct Neighbour {
 /// be idle stops nobody.
 [[nodiscard]] std::vector<std::size_t> outranked(std::span<const Neighbour> shares);
 
-/// Keeps one share from waiting for ever: after a minute of pauses it is free for a second.
+/// Keeps one share from waiting for ever: after the longest pause it is free for a while.
 class PauseGuard {
 public:
-    static constexpr std::uint64_t longest_ns = 60'000'000'000;
-    static constexpr std::uint64_t free_ns = 1'000'000'000;
-
     /// Whether a share that is outranked, or not, is to be paused now.
-    [[nodiscard]] bool look(bool is_outranked, std::uint64_t now_ns);
+    [[nodiscard]] bool look(bool is_outranked, std::uint64_t now_ns, const PauseTimes& times);
 
 private:
     std::optional<std::uint64_t> since_ns_;

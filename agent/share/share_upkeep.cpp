@@ -81,11 +81,12 @@ void ShareUpkeep::tell_contention(const std::vector<Seen>& seen,
 void ShareUpkeep::pause(const std::vector<Seen>& seen, const std::vector<Neighbour>& neighbours) {
     const std::uint64_t now = nanoseconds(parts_.clock.steady());
     const auto waiting = outranked(neighbours);
+    const PauseTimes times = parts_.pauses();
     std::map<std::string, PauseGuard> guards;
     for (std::size_t at = 0; at < seen.size(); ++at) {
         const auto& [share, limits] = seen[at];
         PauseGuard& guard = guards[share] = guards_[share];
-        const bool paused = guard.look(std::ranges::binary_search(waiting, at), now);
+        const bool paused = guard.look(std::ranges::binary_search(waiting, at), now, times);
         const std::uint64_t until = paused ? now + order_ns : 0;
         if (until != limits.paused_until_ns)
             write_word(share, offsetof(drawbridge_limits, paused_until_ns), until);

@@ -25,6 +25,7 @@ struct UpkeepParts {
     ShareBook& book;
     const base::Clock& clock;  ///< whose steady time is CLOCK_MONOTONIC, as the library reads it
     std::function<ProcessTable()> processes;
+    std::function<PauseTimes()> pauses;
 };
 
 /// What was found in one share.

@@ -55,11 +55,22 @@ TEST_CASE("after a minute of pauses there is a second without") {
     PauseGuard guard;
     std::uint64_t paused = 0;
     for (std::uint64_t now = 100; now < 100 + 183; ++now)
-        paused += guard.look(true, now * second) ? 1 : 0;
+        paused += guard.look(true, now * second, {}) ? 1 : 0;
     CHECK(paused == 180);
-    CHECK(guard.look(true, 300 * second));
-    CHECK_FALSE(guard.look(false, 330 * second));
+    CHECK(guard.look(true, 300 * second, {}));
+    CHECK_FALSE(guard.look(false, 330 * second, {}));
     for (std::uint64_t now = 331; now < 331 + 60; ++now)
-        CHECK(guard.look(true, now * second));  // the minute began anew
-    CHECK_FALSE(guard.look(true, 391 * second));
+        CHECK(guard.look(true, now * second, {}));  // the minute began anew
+    CHECK_FALSE(guard.look(true, 391 * second, {}));
+}
+
+TEST_CASE("how long pauses and breaks are is for the administrator to say") {
+    constexpr std::uint64_t second = 1'000'000'000;
+    PauseGuard guard;
+    std::string seen;
+    for (std::uint64_t now = 1; now < 12; ++now)
+        seen += guard.look(true, now * second, {.longest = 3, .free = 2}) ? '-' : 'f';
+    CHECK(seen == "---ff---ff-");
+    CHECK_FALSE(guard.look(true, 20 * second, {.longest = 3, .free = 0}));
+    CHECK(guard.look(true, 20 * second, {.longest = 3, .free = 0}));
 }

@@ -152,6 +152,9 @@ TEST_CASE("node settings are read in every form") {
         {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings, splitCount: 3,"
          " nodes: [{name: other, splitCount: 4}, {name: node, memoryScaling: 2}]}",
          {.split_count = 3, .memory_scaling = 2}},
+        {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings, longestPauseSeconds: 30,"
+         " pauseBreakSeconds: 5, nodes: [{name: node, pauseBreakSeconds: 0}]}",
+         {.rules = {.pauses = {.longest = 30, .free = 0}}}},
         {"nvidia: {deviceSplitCount: 5, deviceMemoryScaling: 1.5, deviceCoreScaling: 2, more: 1}",
          {.split_count = 5, .memory_scaling = 1.5, .core_scaling = 2}},
         {R"({"nodeconfig":[{"name":"node","devicesplitcount":6,"devicememoryscaling":1.8,
@@ -180,6 +183,10 @@ TEST_CASE("wrong node settings are refused with their place, those of other node
          " nodes: [{name: other, splitCount: x}]}",
          "/nodes/0/splitCount"},
         {"nvidia: {deviceSplitCount: many}", "/nvidia/deviceSplitCount"},
+        {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings, longestPauseSeconds: 0}",
+         "/longestPauseSeconds"},
+        {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings, pauseBreakSeconds: 3601}",
+         "/pauseBreakSeconds"},
         {"{}", "/apiVersion"}};
     for (const auto& [text, path] : rows) {
         const auto read = parse_node_settings(text, "node");

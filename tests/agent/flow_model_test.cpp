@@ -177,7 +177,7 @@ private:
              .boot_id = boot_id(),
              .inventory = inventory_,
              .container = {.shares_folder = "/shares"},
-             .limits = std::vector<LimitRule>{{.name_space = "ns", .memory_bytes = rule_}}});
+             .rules = ShareRules{.limits = {{.name_space = "ns", .memory_bytes = rule_}}}});
     }
 
     void restart() {

@@ -28,7 +28,7 @@ std::vector<LimitRule> rules_in(const std::string& limits) {
     const auto read = parse_node_settings(
         "apiVersion: drawbridge.dev/v1\nkind: AgentSettings\nlimits:\n" + limits, "node");
     REQUIRE(read);
-    return read->limits;
+    return read->rules.limits;
 }
 
 std::string fault_of(const std::string& limits) {
