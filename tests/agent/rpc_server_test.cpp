@@ -1,0 +1,123 @@
+#include "agent/rpc/rpc_server.hpp"
+
+#include "agent/rpc/rpc_client.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <sys/stat.h>
+#include <utility>
+#include <vector>
+
+using namespace drawbridge::agent::rpc;
+using drawbridge::base::ErrorKind;
+using drawbridge::base::Result;
+
+namespace {
+
+constexpr std::chrono::seconds patience{30};
+
+/// A server with a method that answers at once, and one whose calls are kept.
+class Served {
+public:
+    Served() : folder_(made()), server_(methods()) { REQUIRE(server_.listen(socket())); }
+    ~Served() { std::filesystem::remove_all(folder_); }
+    Served(const Served&) = delete;
+    Served& operator=(const Served&) = delete;
+
+    [[nodiscard]] std::string socket() const { return folder_ + "/s.sock"; }
+    [[nodiscard]] Result<std::string> ask(const std::string& method) const {
+        return call_rpc(socket(), method, "question", patience);
+    }
+    /// A call to the method whose calls are kept, once the server has it.
+    std::future<Result<std::string>> ask_and_wait() {
+        auto answer = std::async(std::launch::async, [this] { return ask("/t.T/Keep"); });
+        kept = arrived_.get_future().get();
+        arrived_ = {};
+        return answer;
+    }
+    std::future<void> stop(std::chrono::milliseconds grace) {
+        return std::async(std::launch::async, [this, grace] { server_.stop(grace); });
+    }
+
+    std::shared_ptr<RpcCall> kept;
+
+private:
+    static std::string made() {
+        char name[] = "/tmp/db-rpc-XXXXXX";
+        return ::mkdtemp(name);
+    }
+    std::vector<RpcMethod> methods() {
+        return {{.name = "/t.T/Echo",
+                 .unary =
+                     [](const std::string& request, const std::shared_ptr<RpcCall>& call) {
+                         call->finish({RpcCode::ok, "to " + request});
+                         call->finish({RpcCode::ok, "again"});
+                     },
+                 .stream = {}},
+                {.name = "/t.T/Refuse",
+                 .unary =
+                     [](const std::string&, const std::shared_ptr<RpcCall>& call) {
+                         call->finish({RpcCode::not_found, "nothing here"});
+                     },
+                 .stream = {}},
+                {.name = "/t.T/Keep",
+                 .unary = [this](const std::string&,
+                                 std::shared_ptr<RpcCall> call) { arrived_.set_value(call); },
+                 .stream = {}}};
+    }
+
+    std::string folder_;
+    std::promise<std::shared_ptr<RpcCall>> arrived_;
+    RpcServer server_;
+};
+
+}  // namespace
+
+TEST_CASE("calls are answered, refused, or of no method") {
+    const Served served;
+    CHECK(served.ask("/t.T/Echo").value_or("") == "to question");
+    const auto refused = served.ask("/t.T/Refuse");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().message.ends_with("nothing here"));
+    const auto unknown = served.ask("/t.T/Other");
+    REQUIRE_FALSE(unknown);
+    CHECK(unknown.error().message.ends_with("no such method"));
+    struct stat facts {};
+    REQUIRE(::stat(served.socket().c_str(), &facts) == 0);
+    CHECK((facts.st_mode & 0777U) == 0600);
+}
+
+TEST_CASE("a server that stops lets the calls that it has be answered") {
+    Served served;
+    auto answer = served.ask_and_wait();
+    auto stopped = served.stop(patience);
+    CHECK_FALSE(served.kept->is_cancelled());
+    served.kept->finish({RpcCode::ok, "late"});
+    CHECK(answer.get().value_or("") == "late");
+    stopped.get();
+    CHECK(served.ask("/t.T/Echo").error().kind == ErrorKind::unavailable);
+    CHECK_FALSE(std::filesystem::exists(served.socket()));
+}
+
+TEST_CASE("a server does not wait for ever for who never answers") {
+    Served served;
+    auto answer = served.ask_and_wait();
+    served.stop(std::chrono::milliseconds(0)).get();
+    CHECK_FALSE(answer.get());
+    CHECK(served.kept->is_cancelled());
+    served.kept->finish({RpcCode::ok, "nobody waits"});
+}
+
+TEST_CASE("behind a caller who has gone another one is served") {
+    Served served;
+    const auto gone = call_rpc(served.socket(), "/t.T/Keep", "", std::chrono::milliseconds(1));
+    REQUIRE_FALSE(gone);
+    CHECK(gone.error().kind == ErrorKind::timed_out);
+    CHECK(served.ask("/t.T/Echo").value_or("") == "to question");
+}
