@@ -275,11 +275,18 @@ class Pods:
 
     def running(self, name: str) -> Json:
         """Waits until a pod runs and each container has shown its files."""
-        wait_for(lambda: self.get(name)["status"]["phase"] == "Running", f"pod {name}: {self.events}")
+        wait_for(lambda: self.get(name)["status"]["phase"] == "Running", lambda: self.told(name))
         pod = self.get(name)
         for container in pod["spec"]["containers"]:
             wait_for(lambda: "READY" in self.log(name, container["name"]), "the container's word")  # noqa: B023
         return pod
+
+    def told(self, name: str) -> str:
+        """All that there is to say of a pod."""
+        pod = self.api.find(f"{self.path}/{name}") or {}
+        claims = [item.get("status", {}) for item in self.api.get(f"{self.resource}/resourceclaims")["items"]]
+        slices = [device["name"] for item in self.api.get(SLICES)["items"] for device in item["spec"].get("devices", [])]
+        return f"pod {name}: {pod.get('status')}; events: {self.events}; claims: {claims}; devices: {slices}"
 
     @property
     def events(self) -> str:
@@ -312,7 +319,7 @@ class Pods:
 
     def delete(self, name: str, force: bool = False) -> None:
         self.api.call("DELETE", f"{self.path}/{name}", {"gracePeriodSeconds": 0} if force else None)
-        wait_for(lambda: self.api.find(f"{self.path}/{name}") is None, f"pod {name} to end: {self.events}")
+        wait_for(lambda: self.api.find(f"{self.path}/{name}") is None, lambda: f"the end of {self.told(name)}")
 
     def remove(self) -> None:
         for pod in self.api.get(self.path)["items"]:

@@ -120,7 +120,7 @@ def test_11_five_hundred_pods_start_while_one_update_follows_the_other(
         for name in batch:
             pods.start(name, {"main": ["gpu"]}, {"gpu": {"resourceClaimTemplateName": template}},
                        show=SHOW_SHARES + "; echo READY", restartPolicy="Never")  # fmt: skip
-        wait_for(lambda: ended(pods) == 10, f"ten pods to end: {pods.events}")
+        wait_for(lambda: ended(pods) == 10, lambda: f"ten pods to end: {pods.events}")
         for name in batch:
             assert pods.limits(name) == [(GIB, 1000)], name
             pods.delete(name)

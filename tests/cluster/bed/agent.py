@@ -62,7 +62,7 @@ class AgentInstallation:
         archive = self.folder / f"agent-{tag}.tar"
         if not archive.exists():
             done = subprocess.run(
-                [*self.cluster.space.entering(mounts=True), ROOT / "manifests" / "image" / "build", program, archive,
+                [*self.cluster.space.entering(mounts=True, tied=True), ROOT / "manifests" / "image" / "build", program, archive,
                  f"{IMAGE}:{tag}", library],
                 env=os.environ | {"TMPDIR": str(self.cluster.place.temporary)}, capture_output=True, text=True)  # fmt: skip
             if done.returncode != 0:

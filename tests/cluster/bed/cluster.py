@@ -214,7 +214,7 @@ class Cluster:
     def inside(self, *command: str, mounts: bool = True) -> str:
         """Runs a command in the cluster and returns what it prints; `Failed` where it fails."""
         done = subprocess.run(
-            [*self.space.entering(mounts=mounts), *command], capture_output=True, text=True, cwd="/",
+            [*self.space.entering(mounts=mounts, tied=True), *command], capture_output=True, text=True, cwd="/",
             stdin=subprocess.DEVNULL)  # fmt: skip
         if done.returncode != 0:
             raise Failed(f"{' '.join(command)[:200]}: {done.stderr.strip()}")

@@ -58,7 +58,7 @@ class Installation:
         if not archive.exists():
             # Among the cluster's processes and files, so that it ends and goes with them.
             done = subprocess.run(
-                [*self.cluster.space.entering(mounts=True), ROOT / "manifests" / "image" / "build", binary, archive,
+                [*self.cluster.space.entering(mounts=True, tied=True), ROOT / "manifests" / "image" / "build", binary, archive,
                  f"{IMAGE}:{tag}"],
                 env=os.environ | {"TMPDIR": str(self.cluster.place.temporary)}, capture_output=True, text=True)  # fmt: skip
             if done.returncode != 0:

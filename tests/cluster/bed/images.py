@@ -81,7 +81,7 @@ def write_standard_images(file: Path) -> None:
 def load(space: Space, node: Node, ctr: str, archive: Path) -> None:
     """Brings an OCI archive's images into a node's containerd."""
     done = subprocess.run(
-        [*space.entering(mounts=True), ctr, "--address", str(node.containerd_socket), "--namespace", "k8s.io", "images",
+        [*space.entering(mounts=True, tied=True), ctr, "--address", str(node.containerd_socket), "--namespace", "k8s.io", "images",
          "import", "--snapshotter", "native", str(archive)],
         capture_output=True, text=True, cwd="/")  # fmt: skip
     if done.returncode != 0:

@@ -174,13 +174,15 @@ class Init:
                     del self.daemons[name]
 
     def end(self, _: dict) -> str:
-        """Ends all processes of the namespace but this one, and takes away what they leave."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                os.waitpid(-1, 0)
-        residue.clear(self.place)
+        """Ends all processes of the namespace but this one, and takes away what they leave: twice, since somebody whom a
+        killed `up` had sent may have come in behind the first time."""
+        for _ in range(2):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                while True:
+                    os.waitpid(-1, 0)
+            residue.clear(self.place)
         return "ended"
 
 

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +142,13 @@ class Space:
 
     # ------------------------------------------------------------------------------------------ entering
 
-    def entering(self, *, mounts: bool = False) -> list[str]:
-        """What to put before a command to run it in the cluster's network, with `mounts` among its processes."""
+    def entering(self, *, mounts: bool = False, tied: bool = False) -> list[str]:
+        """What to put before a command to run it in the cluster's network, with `mounts` among its processes. `tied`: who is
+        on the way in is killed with the thread that sent him, lest he come when the cluster has been taken away."""
         # Not `ip netns exec`: that mounts a /sys of its own, without control groups.
         choice = ["--net", "--mount", "--pid"] if mounts else ["--net"]
-        return ["nsenter", "--target", str(self.pid()), *choice, "--"]
+        rope = ["setpriv", "--pdeathsig", "KILL", "--"] if tied else []
+        return [*rope, "nsenter", "--target", str(self.pid()), *choice, "--"]
 
     def connect(self, host: str, port: int, seconds: float = 10.0) -> socket.socket:
         """A TCP connection made inside the cluster's network."""
@@ -187,15 +189,16 @@ class Space:
         return result[0]
 
 
-def wait_for(condition, what: str, seconds: float = PATIENCE, between: float = 0.05) -> Any:
-    """Asks until the answer is true, and returns it; `Failed` when that takes longer than only a fault would."""
+def wait_for(condition, what: str | Callable[[], str], seconds: float = PATIENCE, between: float = 0.05) -> Any:
+    """Asks until the answer is true, and returns it; `Failed` when that takes longer than only a fault would. Where `what`
+    is called for its text, that is what there is to say at the end."""
     limit = time.monotonic() + seconds
     while True:
         answer = condition()
         if answer:
             return answer
         if time.monotonic() > limit:
-            raise Failed(f"waited {seconds:.0f} s for {what}")
+            raise Failed(f"waited {seconds:.0f} s for {what() if callable(what) else what}")
         time.sleep(between)
 
 

@@ -41,7 +41,7 @@ def before() -> Iterator[dict[str, set[str]]]:
 def same(before: dict[str, set[str]]) -> None:
     """The machine comes to be as it was; what ends needs a moment to be gone."""
     with contextlib.suppress(Exception):
-        wait_for(lambda: not snapshot.difference(before, take()), "nothing to be left", 20.0)
+        wait_for(lambda: not snapshot.difference(before, take()), "nothing to be left", 60.0)
     assert snapshot.difference(before, take()) == {}
 
 
