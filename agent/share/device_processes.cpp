@@ -27,12 +27,33 @@ bool stood_still(const OverheadView& view, std::size_t slot) {
            after.content.gauge[DRAWBRIDGE_GAUGE_MANAGED] == 0;
 }
 
+/// What the later slots of a slot's process hold, with what they assume, since they keep that;
+/// nothing where one of them has moved.
+std::optional<std::uint64_t> held_besides(const OverheadView& view, std::size_t slot) {
+    std::uint64_t bytes = 0;
+    for (std::size_t later = slot + 1; later < view.after.size(); ++later) {
+        const LedgerSlot& other = view.after[later];
+        if (!other.is_live() || !(other.owner() == view.after[slot].owner())) continue;
+        if (!stood_still(view, later)) return std::nullopt;
+        bytes += other.used;
+    }
+    return bytes;
+}
+
 }  // namespace
+
+bool is_first_of_owner(const LedgerCopy& copy, std::size_t slot) {
+    const SlotOwner owner = copy[slot].owner();
+    return std::none_of(
+        copy.begin(), copy.begin() + static_cast<std::ptrdiff_t>(slot),
+        [&](const LedgerSlot& earlier) { return earlier.is_live() && earlier.owner() == owner; });
+}
 
 Overhead overhead_of(const OverheadView& view, std::size_t slot, const Overhead& written) {
     const LedgerSlot& now = view.after[slot];
     if (!now.is_live()) return {};
     const SlotOwner owner = now.owner();
+    if (!is_first_of_owner(view.after, slot)) return {0, owner, 0, false};
     const bool is_known = written.owner && *written.owner == owner;
     const bool is_new = written.owner && !is_known;
     // With nothing assumed any more, it has seen what was written; a new one has found that.
@@ -40,9 +61,10 @@ Overhead overhead_of(const OverheadView& view, std::size_t slot, const Overhead&
     const std::uint32_t taken = has_seen ? written.mib : written.taken_mib;
     const Overhead kept{is_new ? 0 : written.mib, owner, taken, false};
     const auto bytes = measured(view, owner);
-    if (!bytes || !stood_still(view, slot)) return kept;
+    const auto besides = held_besides(view, slot);
+    if (!bytes || !besides || !stood_still(view, slot)) return kept;
     const std::uint64_t assumed = std::min(now.content.provisional, now.used);
-    const std::uint64_t counted = now.used - assumed;
+    const std::uint64_t counted = now.used - assumed + *besides;
     const std::uint64_t beyond = *bytes > counted ? *bytes - counted : 0;
     auto whole = static_cast<std::uint32_t>(std::min((beyond + mib - 1) / mib, most_mib));
     // The library drops what it assumed when it sees another figure than before.

@@ -5,6 +5,7 @@
 #include "agent/share/ledger_copy.hpp"
 #include "agent/share/process_table.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -47,6 +48,11 @@ struct OverheadView {
     std::span<const DeviceProcess> processes;
     const ProcessTable& table;
 };
+
+/// Whether no earlier slot is of the same process. One that has opened the driver in several
+/// namespaces of the linker's has a slot for each; what the driver says of it as a whole is told of
+/// the first.
+[[nodiscard]] bool is_first_of_owner(const LedgerCopy& copy, std::size_t slot);
 
 /// What slot `slot` is to be charged beside its used word: what the driver counts for its process
 /// and the ledger does not, in whole MiB. Stays what it was where that is not known: the driver

@@ -139,7 +139,9 @@ void ShareMeasure::count_time(const Shares& shares, const std::vector<DeviceProc
         before.resize(DRAWBRIDGE_SLOTS);
         for (std::size_t slot = 0; slot < measured.after.size(); ++slot) {
             const DeviceProcess* process =
-                find_process(measured.after[slot], measured.device, processes, table);
+                is_first_of_owner(measured.after, slot)
+                    ? find_process(measured.after[slot], measured.device, processes, table)
+                    : nullptr;
             if (process != nullptr && process->time) {
                 const GpuTime before_it = sum.value_or(GpuTime());
                 sum = GpuTime{.permille = before_it.permille + process->time->permille,

@@ -68,6 +68,32 @@ TEST_CASE("a further context is noticed, though the figure is that of the first"
     CHECK(one.now(written).mib == 518);
 }
 
+TEST_CASE("a process with two slots is charged once, on the first, for what neither counts") {
+    Case one;
+    one.after.push_back(one.after[0]);
+    one.after[1].used = 300 * mib;
+    one.after[1].content.provisional = 50 * mib;  // which it keeps
+    one.before = one.after;
+    CHECK(is_first_of_owner(one.after, 0));
+    CHECK_FALSE(is_first_of_owner(one.after, 1));
+    CHECK(one.now().mib == 218);
+    const OverheadView view{one.before, one.after, one.processes, one.table};
+    CHECK(overhead_of(view, 1, {.mib = 9}).mib == 0);
+    SUBCASE("while the other allocates, the figure stays") {
+        one.before[1].used = 0;
+        CHECK(one.now({.mib = 77}).mib == 77);
+    }
+    SUBCASE("another process's slot is its own") {
+        one.before[1].content.start_time = one.after[1].content.start_time = 51;
+        CHECK(is_first_of_owner(one.after, 1));
+        CHECK(one.now().mib == 518);
+    }
+    SUBCASE("the first has ended") {
+        one.before[0].content.state = one.after[0].content.state = DRAWBRIDGE_SLOT_FREE;
+        CHECK(is_first_of_owner(one.after, 1));
+    }
+}
+
 TEST_CASE("what cannot be measured stays as it was") {
     Case one;
     const Overhead before{.mib = 77, .owner = one.after[0].owner()};
