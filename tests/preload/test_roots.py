@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import CONTEXT, LIBRARY, TREE, card
+from front import FRONT
 from roots import roots
 from share import Root, Share
 
@@ -34,6 +35,13 @@ class System:
 
     def activate(self) -> None:
         (self.work / "ld.so.preload").write_text("/run/drawbridge/lib/libdrawbridge.so\n")
+
+    def put_front(self) -> None:
+        """The front in the place of libcuda.so.1, and the driver where that looks for it."""
+        driver = self.share_root.folder / "driver" / "libcuda.so.1"
+        driver.parent.mkdir()
+        (self.work / "standin" / "libcuda.so.1").rename(driver)
+        shutil.copy(FRONT, self.work / "standin" / "libcuda.so.1")
 
     def share(self, memory: int) -> Share:
         return self.share_root.share("claim-0", card(0), memory, context=CONTEXT)
@@ -65,6 +73,10 @@ def is_limited(system: System) -> None:
     system.activate()
     got = system.program("ways")
     assert got and all(value == [1, True] for value in got.values()), got  # type: ignore[attr-defined]
+    is_filled(system, share)
+
+
+def is_filled(system: System, share: Share) -> None:
     got = system.program("linear")
     room = 1024 * MIB - CONTEXT
     assert [got["large"][0] + got["small"][0], got["small"][1]] == [room // (2 * MIB) * 2 * MIB, 2], got  # type: ignore[index]
@@ -89,6 +101,16 @@ def test_programs_without_cuda_never_notice(name: str, system: System) -> None:
 
 def test_a_program_is_held_to_its_share(system: System) -> None:
     is_limited(system)
+
+
+def test_a_program_is_held_where_the_front_is_too(system: System) -> None:
+    system.put_front()
+    is_limited(system)
+
+
+def test_the_front_alone_holds_a_program(system: System) -> None:
+    system.put_front()
+    is_filled(system, system.share(1024 * MIB))
 
 
 def test_without_a_share_cuda_is_refused_with_a_reason(system: System) -> None:
