@@ -38,6 +38,7 @@ void read_own(JsonReader& reader, const Spot& at, NodeSettings& settings) {
     pauses.longest =
         reader.whole_or(at["longestPauseSeconds"], longest_pause_range, pauses.longest);
     pauses.free = reader.whole_or(at["pauseBreakSeconds"], pause_break_range, pauses.free);
+    settings.replace_libcuda = reader.boolean_or(at["replaceLibcuda"], settings.replace_libcuda);
     const Spot exclude = at["exclude"];
     if (exclude.is_absent()) return;
     reader.members(exclude, {"uuids", "indices"});
@@ -58,16 +59,17 @@ LimitRule read_limit(JsonReader& reader, const Spot& at) {
 void read_own_document(JsonReader& reader, const Spot& root, std::string_view node,
                        NodeSettings& settings) {
     reader.kind(root, "drawbridge.dev/v1", "AgentSettings");
-    reader.members(root, {"apiVersion", "kind", "metadata", "splitCount", "memoryScaling",
-                          "coreScaling", "headroomMiB", "acceptMemorySizes", "longestPauseSeconds",
-                          "pauseBreakSeconds", "exclude", "limits", "nodes"});
+    reader.members(root,
+                   {"apiVersion", "kind", "metadata", "splitCount", "memoryScaling", "coreScaling",
+                    "headroomMiB", "acceptMemorySizes", "replaceLibcuda", "longestPauseSeconds",
+                    "pauseBreakSeconds", "exclude", "limits", "nodes"});
     read_own(reader, root, settings);
     for (const Spot& at : reader.list(root["limits"]))
         settings.rules.limits.push_back(read_limit(reader, at));
     for (const Spot& at : reader.list(root["nodes"])) {
-        reader.members(
-            at, {"name", "splitCount", "memoryScaling", "coreScaling", "headroomMiB",
-                 "acceptMemorySizes", "longestPauseSeconds", "pauseBreakSeconds", "exclude"});
+        reader.members(at, {"name", "splitCount", "memoryScaling", "coreScaling", "headroomMiB",
+                            "acceptMemorySizes", "replaceLibcuda", "longestPauseSeconds",
+                            "pauseBreakSeconds", "exclude"});
         NodeSettings read = settings;
         read_own(reader, at, read);  // so that another node's entry is checked too
         if (reader.text(at["name"]) == node) settings = read;

@@ -55,6 +55,8 @@ struct NodeSettings {
     std::int64_t headroom_mib = 0;  ///< of each device, kept from the shares
     /// Publish what the driver says now, also where another size was published before.
     bool accept_memory_sizes = false;
+    /// New claims get the preload library in the place of libcuda.so.1 too (docs/preload.md).
+    bool replace_libcuda = false;
     DeviceFilter exclude = {};
     ShareRules rules = {};
 

@@ -261,7 +261,7 @@ def cluster_tests(minor: str, *choice: str) -> Count:
 def part_agent() -> Count:
     """The node agent from outside: fake kubelet and API server, CDI's own library, a real node of Kubernetes 1.36."""
     build("release", "drawbridge-agent")
-    build("debug", "drawbridge_preload", "standin_cuda", "standin_nvml", "planted_slots", "planted_tombstone")
+    build("debug", "drawbridge_preload", "drawbridge_front", "standin_cuda", "standin_nvml", "planted_slots", "planted_tombstone")
     count = pytest("agent: fake kubelet and API server", "tests/agent", "--ignore=tests/agent/real")
     return count + agent_on_cluster("1.36")
 
@@ -269,7 +269,7 @@ def part_agent() -> Count:
 def sanitized_agent(preset: str) -> Count:
     """The agent between a fake kubelet and a fake API server, under a sanitizer; a report fails the test that it comes in."""
     build(preset, "drawbridge-agent", "standin_nvml")
-    build("debug", "drawbridge_preload", "standin_cuda", "planted_slots", "planted_tombstone")
+    build("debug", "drawbridge_preload", "drawbridge_front", "standin_cuda", "planted_slots", "planted_tombstone")
     return pytest(
         f"{preset}: agent, fake kubelet and API server", "tests/agent", "--ignore=tests/agent/real",
         DRAWBRIDGE_AGENT=str(ROOT / "build" / preset / "bin" / "drawbridge-agent"),
@@ -284,7 +284,7 @@ def agent_on_cluster(minor: str, *choice: str) -> Count:
     if step.status != 0:
         show(step)
         raise Broken("the components of the cluster did not build")
-    build("release", "drawbridge", "drawbridge-agent", "drawbridge_preload")
+    build("release", "drawbridge", "drawbridge-agent", "drawbridge_preload", "drawbridge_front")
     build("debug", "dying_agent", "gpu_user", "standin_cuda", "standin_nvml")
     title = f"agent: real node of {minor}" + (", long tests" if choice else "")
     return pytest(title, "tests/agent/real", "--kubernetes", minor, *choice, jobs="0")

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace drawbridge::agent {
 namespace {
@@ -42,6 +43,11 @@ CdiEdits library_files(const LibraryFiles& library) {
                      .container_path = "/etc/ld.so.preload",
                      .options = read_only}};
     return edits;
+}
+
+bool is_libcuda(const CdiMount& mount) {
+    const std::string_view path = mount.container_path;
+    return path.substr(path.rfind('/') + 1).starts_with("libcuda.so");
 }
 
 CdiEdits device_nodes(const Share& share, const Inventory& inventory, const DriverEdits& driver) {
@@ -93,13 +99,31 @@ CdiNode node_below(const std::string& root, const std::string& path) {
     return {.path = path, .host_path = root.empty() ? std::string() : root + path};
 }
 
+DriverEdits behind_front(DriverEdits driver, const std::string& front) {
+    std::optional<CdiMount> own;
+    for (CdiMount& mount : driver.common.mounts) {
+        if (!is_libcuda(mount)) continue;
+        if (!own) own = mount;
+        mount.host_path = front;
+        mount.options = executable;
+    }
+    if (own) {
+        own->container_path = DRAWBRIDGE_DRIVER_FILE;
+        driver.common.mounts.push_back(*std::move(own));
+    }
+    return driver;
+}
+
 CdiSpec claim_spec(std::string_view claim_uid, const std::vector<Share>& shares,
                    const Inventory& inventory, const ContainerView& view) {
-    CdiSpec spec;
-    spec.common = view.driver.common;
-    CdiEdits ours{.env = {std::string(visible)}};
     const bool limited =
         std::ranges::any_of(shares, [](const Share& share) { return !share.admin; });
+    const bool fronted = limited && !view.library.front.empty();
+    const DriverEdits driver =
+        fronted ? behind_front(view.driver, view.library.front) : view.driver;
+    CdiSpec spec;
+    spec.common = driver.common;
+    CdiEdits ours{.env = {std::string(visible)}};
     if (limited) add_edits(ours, library_files(view.library));
     add_edits(spec.common, ours);
     std::vector<std::string> variables;
@@ -107,7 +131,7 @@ CdiSpec claim_spec(std::string_view claim_uid, const std::vector<Share>& shares,
     add_edits(spec.common, {.env = variables});
     for (std::size_t i = 0; i < shares.size(); ++i) {
         CdiDevice device{.name = share_name(claim_uid, i),
-                         .edits = device_nodes(shares[i], inventory, view.driver)};
+                         .edits = device_nodes(shares[i], inventory, driver)};
         if (!shares[i].admin) add_edits(device.edits, share_files(device.name, view.shares_folder));
         spec.devices.push_back(std::move(device));
     }

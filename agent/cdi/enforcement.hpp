@@ -30,9 +30,17 @@ struct ContainerView {
     DriverEdits driver = {};
     /// HAMi's variables too, for programs that read them.
     bool legacy_variables = false;
+    /// New claims get a build with the front; it is mounted where the claim's build has one.
+    bool replace_libcuda = false;
     /// Attributes of the devices as files (KEP-5304).
     bool metadata = false;
+
+    [[nodiscard]] bool operator==(const ContainerView&) const = default;
 };
+
+/// The driver's edits with `front` in the place of every file that is libcuda, and the driver's own
+/// at the fixed path by which the front opens it. Unchanged where the driver has no libcuda.
+[[nodiscard]] DriverEdits behind_front(DriverEdits driver, const std::string& front);
 
 /// The CDI file of a claim. Every edit is the same for all claims or names one share, so that a
 /// container with several claims gets each limit right (node-agent.md 9.3).

@@ -5,6 +5,7 @@
 #include "agent/files.hpp"
 #include "base/result.hpp"
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,15 @@ namespace drawbridge::agent {
 struct LibraryFiles {
     std::string library = {};  ///< `libdrawbridge.so`
     std::string preload = {};  ///< what becomes /etc/ld.so.preload
+    std::string front = {};    ///< what stands in the place of libcuda.so.1; empty: nothing does
 
     [[nodiscard]] bool operator==(const LibraryFiles&) const = default;
+};
+
+/// What builds are made of.
+struct LibraryBytes {
+    std::string library = {};
+    std::string front = {};  ///< empty: there is none
 };
 
 /// Where containers find the library.
@@ -27,20 +35,24 @@ struct LibraryFiles {
 /// reason.
 [[nodiscard]] base::Result<void> check_library(std::string_view bytes);
 
-/// Reads a build from `path`, and checks it.
-[[nodiscard]] base::Result<std::string> read_library(Files& files, const std::string& path);
+/// Reads the library from `path`, and `libdrawbridge-libcuda.so` beside it where that is there, and
+/// checks both.
+[[nodiscard]] base::Result<LibraryBytes> read_library(Files& files, const std::string& path);
 
 /// A file that containers have mapped is never written again: another build is another folder. The
-/// claims' records say which builds are in use.
+/// claims' records say which builds are in use. A build with the front and one without it are two,
+/// so that a claim keeps what it was given.
 class LibraryStore {
 public:
     LibraryStore(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
 
-    /// Names the build that new claims get; none until then. Before the first other call.
-    void offer(std::string library);
-    /// Name of that build; empty: none.
-    [[nodiscard]] const std::string& current() const { return current_; }
-    /// Makes sure that a build is whole on disk, which only the current one can be made.
+    /// Names the builds that new claims get; none until then. Before the first other call.
+    void offer(LibraryBytes bytes);
+    /// Name of the build without the front, or with it; empty: there is none.
+    [[nodiscard]] const std::string& current(bool with_front = false) const {
+        return with_front ? fronted_ : current_;
+    }
+    /// Makes sure that a build is whole on disk, which only the current ones can be made.
     [[nodiscard]] base::Result<void> ensure(std::string_view build);
     [[nodiscard]] bool has(std::string_view build) const;
     /// Where a build lies; nothing for no build.
@@ -51,11 +63,14 @@ public:
 
 private:
     [[nodiscard]] std::string path(std::string_view build) const;
+    [[nodiscard]] bool lies_there(std::string_view build,
+                                  std::initializer_list<std::string_view> wanted) const;
 
     Files& files_;
     std::string folder_;
     std::string current_;
-    std::string library_;  ///< the current build's bytes
+    std::string fronted_;
+    LibraryBytes bytes_;  ///< of the current builds
 };
 
 }  // namespace drawbridge::agent

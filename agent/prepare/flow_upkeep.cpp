@@ -86,7 +86,8 @@ std::size_t PrepareFlow::sweep_tombstones() {
 /// here: what no record names now is needed by nobody, whichever agent began.
 std::size_t PrepareFlow::sweep_libraries() {
     auto builds = libraries_.list();
-    std::erase(builds, libraries_.current());
+    std::erase(builds, libraries_.current(false));
+    std::erase(builds, libraries_.current(true));
     if (builds.empty()) return 0;
     const auto held = locks_.hold_sums(lock_patience);
     const auto stored = records_.load_all();

@@ -58,7 +58,7 @@ PrepareFlow::PrepareFlow(Files& files, const base::Clock& clock, FlowPaths paths
       locks_(paths_.lock),
       view_(std::make_shared<const NodeView>()) {}
 
-Result<void> PrepareFlow::offer_library(std::string library) {
+Result<void> PrepareFlow::offer_library(LibraryBytes library) {
     libraries_.offer(std::move(library));
     return libraries_.ensure(libraries_.current());
 }
@@ -165,10 +165,24 @@ Result<PrepareFlow::Begun> PrepareFlow::renew(const NodeView& view, ClaimRecord 
         return tl::unexpected(retired.error());
     const auto held = locks_.hold_sums(lock_patience);
     if (!held) return tl::unexpected(held.error());
+    auto build = build_for(view);
+    if (!build) return tl::unexpected(build.error());
     record.state = ClaimState::started;
     record.boot_id = view.boot_id;
-    record.library = libraries_.current();
+    record.library = *std::move(build);
     return store(named(view, std::move(record)));
+}
+
+/// The build that a claim gets which begins now. A node that is to have the front gives out nothing
+/// without it.
+Result<std::string> PrepareFlow::build_for(const NodeView& view) const {
+    const bool front = view.container.replace_libcuda;
+    if (front && libraries_.current(front).empty()) {
+        return fail(ErrorKind::unavailable,
+                    "the node's settings have replaceLibcuda, and there is no "
+                    "libdrawbridge-libcuda.so beside what --library names");
+    }
+    return libraries_.current(front);
 }
 
 /// Removes the folders of an earlier boot, before the record says that they are of this one: none
@@ -210,12 +224,14 @@ Result<PrepareFlow::Begun> PrepareFlow::begin(const Work& work) {
     const PrepareView view{work.view->pool, work.view->inventory, stored->records};
     auto shares = plan_prepare(*work.lookup.facts, view);
     if (!shares) return tl::unexpected(shares.error());
+    auto build = build_for(*work.view);
+    if (!build) return tl::unexpected(build.error());
     ClaimRecord record{.claim = work.claim,
                        .pod_claim = work.lookup.facts->pod_claim,
                        .pods = pods_of(*work.lookup.facts),
                        .state = ClaimState::started,
                        .boot_id = work.view->boot_id,
-                       .library = libraries_.current(),
+                       .library = *std::move(build),
                        .shares = *std::move(shares)};
     return store(named(*work.view, std::move(record)));
 }

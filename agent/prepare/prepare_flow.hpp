@@ -44,6 +44,8 @@ struct NodeView {
     ContainerView container = {};
     /// Nothing: not known yet, and shares keep the limits that they have.
     std::optional<ShareRules> rules = std::nullopt;
+
+    [[nodiscard]] bool operator==(const NodeView&) const = default;
 };
 
 /// What the API server says of a claim, and when it was asked.
@@ -78,9 +80,10 @@ class PrepareFlow {
 public:
     PrepareFlow(Files& files, const base::Clock& clock, FlowPaths paths, StepHook hook = {});
 
-    /// Makes these bytes of the preload library what new claims get, and lays them on disk; where
-    /// that fails, it is tried again at each prepare. Before the first other call.
-    [[nodiscard]] base::Result<void> offer_library(std::string library);
+    /// Makes these bytes of the preload library what new claims get, and lays them on disk, the
+    /// front when a claim gets it; where that fails, it is tried again at each prepare. Before the
+    /// first other call.
+    [[nodiscard]] base::Result<void> offer_library(LibraryBytes library);
 
     void set_view(NodeView view);
     [[nodiscard]] std::shared_ptr<const NodeView> view() const;
@@ -146,6 +149,7 @@ private:
     base::Result<Begun> begin_again(const NodeView& view, ClaimRecord record);
     base::Result<Answer> finish(const NodeView& view, const Begun& begun);
     base::Result<Begun> renew(const NodeView& view, ClaimRecord record);
+    [[nodiscard]] base::Result<std::string> build_for(const NodeView& view) const;
     base::Result<void> retire_folders(const NodeView& view, const ClaimRecord& record);
     base::Result<Answer> redo(const NodeView& view, ClaimRecord record);
     base::Result<void> make_files(const NodeView& view, const ClaimRecord& record);

@@ -279,14 +279,14 @@ void AgentProcess::look_at_devices() {
 void AgentProcess::take(const Inventory& inventory) {
     const auto now = flow_->view();
     auto edits = source_->edits();
-    const bool moved = edits && !(*edits == now->container.driver);
     const auto rules = devices_->rules();
     const bool ruled = rules && rules != now->rules;
-    if (moved || ruled || !(now->inventory == inventory)) {
-        NodeView view = *now;
-        view.inventory = inventory;
-        if (edits) view.container.driver = *std::move(edits);
-        if (rules) view.rules = rules;
+    NodeView view = *now;
+    view.inventory = inventory;
+    view.container.replace_libcuda = devices_->replace_libcuda();
+    if (edits) view.container.driver = *std::move(edits);
+    if (rules) view.rules = rules;
+    if (!(view == *now)) {
         flow_->set_view(std::move(view));
         base::log_event(Level::info, "inventory",
                         {{"devices", static_cast<std::int64_t>(inventory.offers().size())}});

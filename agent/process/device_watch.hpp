@@ -42,6 +42,8 @@ public:
         if (!settings_) return std::nullopt;
         return settings_->rules;
     }
+    /// Whether new claims get the front, as the settings were read last; not before they ever were.
+    [[nodiscard]] bool replace_libcuda() const { return settings_ && settings_->replace_libcuda; }
     /// What is wrong; empty: nothing.
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
 

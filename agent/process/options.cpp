@@ -36,9 +36,11 @@ void add_paths(CLI::App& app, PathOptions& paths) {
         ->check(folder_check);
     app.add_option("--boot-id-file", paths.boot_id, "what tells one boot from the next")
         ->check(folder_check);
-    app.add_option("--library", paths.library,
-                   "libdrawbridge.so, which holds containers to their shares (default "
-                   "DRAWBRIDGE_LIBRARY; without it nothing does)")
+    app.add_option(
+           "--library", paths.library,
+           "libdrawbridge.so, which holds containers to their shares (default "
+           "DRAWBRIDGE_LIBRARY; without it nothing does); libdrawbridge-libcuda.so beside it "
+           "is for nodes with replaceLibcuda")
         ->envname("DRAWBRIDGE_LIBRARY")
         ->check(folder_check);
 }

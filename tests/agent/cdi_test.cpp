@@ -70,6 +70,39 @@ TEST_CASE("limits are read-only, the ledger is not executable, and only a whole 
     CHECK(full.common.mounts.size() == 2);
 }
 
+TEST_CASE(
+    "the front stands in the place of every libcuda, and the driver's own where the front finds "
+    "it") {
+    const DriverEdits driver{
+        .common = {.mounts = {{"/d/lib64/libcuda.so.570.1", "/lib64/libcuda.so.570.1", {"ro"}},
+                              {"/d/lib64/libcuda.so.570.1", "/lib64/libcuda.so.1", {"ro"}},
+                              {"/d/lib64/libcudadebugger.so.1", "/lib64/libcudadebugger.so.1"},
+                              {"/d/lib/libcuda.so.570.1", "/lib/libcuda.so.1"}}}};
+    const ContainerView view{.shares_folder = "/s",
+                             .library = {"/l/a.so", "/l/preload", "/l/front.so"},
+                             .driver = driver};
+    const CdiSpec spec = claim_spec("c", {share("GPU-0")}, inventory(1), view);
+    std::map<std::string, std::string> lies;
+    for (const CdiMount& mount : spec.common.mounts) {
+        CHECK(lies.emplace(mount.container_path, mount.host_path).second);
+        CHECK(std::ranges::find(mount.options, "noexec") ==
+              (mount.container_path == "/etc/ld.so.preload" ? mount.options.begin() + 3
+                                                            : mount.options.end()));
+    }
+    CHECK(lies == std::map<std::string, std::string>{
+                      {"/lib64/libcuda.so.570.1", "/l/front.so"},
+                      {"/lib64/libcuda.so.1", "/l/front.so"},
+                      {"/lib/libcuda.so.1", "/l/front.so"},
+                      {"/lib64/libcudadebugger.so.1", "/d/lib64/libcudadebugger.so.1"},
+                      {"/run/drawbridge/driver/libcuda.so.1", "/d/lib64/libcuda.so.570.1"},
+                      {"/run/drawbridge/lib/libdrawbridge.so", "/l/a.so"},
+                      {"/etc/ld.so.preload", "/l/preload"}});
+    Share admin = share("GPU-0");
+    admin.admin = true;
+    CHECK(claim_spec("c", {admin}, inventory(1), view).common.mounts == driver.common.mounts);
+    CHECK(behind_front({}, "/l/front.so") == DriverEdits());
+}
+
 TEST_CASE("HAMi's variables count devices as CUDA does in PCI order") {
     const Inventory devices = inventory(3);  // GPU-2 comes first on the bus
     const auto variables =

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,14 @@ from pathlib import Path
 import pytest
 from fake_cluster import FakeCluster
 from material import Agent
+
+
+@pytest.fixture(scope="session")
+def referee(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The CDI library that runtimes use, as a program."""
+    built = tmp_path_factory.mktemp("referee") / "cdi_referee"
+    subprocess.run(["go", "build", "-o", str(built), "."], cwd=Path(__file__).resolve().parent / "cdi_referee", check=True)
+    return built
 
 
 @pytest.fixture

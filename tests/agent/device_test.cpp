@@ -155,6 +155,12 @@ TEST_CASE("node settings are read in every form") {
         {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings, longestPauseSeconds: 30,"
          " pauseBreakSeconds: 5, nodes: [{name: node, pauseBreakSeconds: 0}]}",
          {.rules = {.pauses = {.longest = 30, .free = 0}}}},
+        {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings, replaceLibcuda: true,"
+         " nodes: [{name: other, replaceLibcuda: false}]}",
+         {.replace_libcuda = true}},
+        {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings,"
+         " nodes: [{name: other}, {name: node, replaceLibcuda: true}]}",
+         {.replace_libcuda = true}},
         {"nvidia: {deviceSplitCount: 5, deviceMemoryScaling: 1.5, deviceCoreScaling: 2, more: 1}",
          {.split_count = 5, .memory_scaling = 1.5, .core_scaling = 2}},
         {R"({"nodeconfig":[{"name":"node","devicesplitcount":6,"devicememoryscaling":1.8,
@@ -182,6 +188,8 @@ TEST_CASE("wrong node settings are refused with their place, those of other node
         {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings,"
          " nodes: [{name: other, splitCount: x}]}",
          "/nodes/0/splitCount"},
+        {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings, replaceLibcuda: 1}",
+         "/replaceLibcuda"},
         {"nvidia: {deviceSplitCount: many}", "/nvidia/deviceSplitCount"},
         {"{apiVersion: drawbridge.dev/v1, kind: AgentSettings, longestPauseSeconds: 0}",
          "/longestPauseSeconds"},

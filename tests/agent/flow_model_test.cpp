@@ -139,11 +139,16 @@ public:
             CHECK(flow_->unprepare(record.claim.uid));
         clock_.advance(std::chrono::hours(1));
         static_cast<void>(flow_->sweep());
-        // What is left is the build that the next claim would get.
+        // What is left is the build that the next claim would get, whole, and what there is of the
+        // one with the front.
         CHECK(flow_->offer_library(bytes_of(build_)));
-        CHECK(files.all().size() == 2);
-        for (const auto& [path, text] : files.all())
+        std::map<std::string, std::size_t> left;
+        for (const auto& [path, text] : files.all()) {
             CHECK(path.starts_with("/lib/"));
+            ++left[path.substr(0, path.rfind('/'))];
+        }
+        CHECK(left.size() <= 2);
+        CHECK(std::ranges::any_of(left, [](const auto& build) { return build.second == 2; }));
     }
 
     FaultyFiles files;
@@ -155,7 +160,10 @@ private:
     }
 
     /// What a build of the preload library is made of.
-    static std::string bytes_of(std::size_t build) { return fmt::format("library {}", build); }
+    static LibraryBytes bytes_of(std::size_t build) {
+        return {.library = fmt::format("library {}", build),
+                .front = fmt::format("front {}", build)};
+    }
 
     std::unique_ptr<PrepareFlow> agent(std::size_t build) {
         auto flow = std::make_unique<PrepareFlow>(
@@ -176,7 +184,10 @@ private:
             {.pool = "node",
              .boot_id = boot_id(),
              .inventory = inventory_,
-             .container = {.shares_folder = "/shares"},
+             .container = {.shares_folder = "/shares",
+                           .driver = {.common = {.mounts = {{"/d/libcuda.so.1",
+                                                             "/usr/lib64/libcuda.so.1"}}}},
+                           .replace_libcuda = replace_libcuda_},
              .rules = ShareRules{.limits = {{.name_space = "ns", .memory_bytes = rule_}}}});
     }
 
@@ -206,6 +217,8 @@ private:
         const std::string folder = known.cdi.substr(at, known.cdi.find('/', at + 5) - at);
         REQUIRE(all.contains(folder + "/libdrawbridge.so"));
         REQUIRE(all.contains(folder + "/ld.so.preload"));
+        const std::string front = folder + "/libdrawbridge-libcuda.so";
+        CHECK(all.contains(front) == (known.cdi.find(front) != std::string::npos));
     }
 
     /// Never more than was allocated; and what the rule says, once it was made to hold.
@@ -220,6 +233,7 @@ private:
 
     void rule() {
         rule_ = gib * static_cast<std::int64_t>(1 + pick(5));
+        replace_libcuda_ = pick(2) == 0;
         held_ = false;
         show_view(*flow_);
         if (other_) show_view(*other_);
@@ -385,6 +399,7 @@ private:
     std::unique_ptr<PrepareFlow> other_;  ///< the one before, during a rolling update
     std::size_t build_ = 0;               ///< of `flow_`
     std::int64_t rule_ = 8 * gib;         ///< what the administrator lets a share have
+    bool replace_libcuda_ = false;        ///< new claims get the front
     bool held_ = true;                    ///< no change of limits was left half done
     std::map<std::string, Known> claims_;
     std::set<std::string> ended_;

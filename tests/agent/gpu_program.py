@@ -68,7 +68,7 @@ def start_on_this_boot(agent: Agent, *arguments: str) -> None:
 def start_on_nvml(agent: Agent, *arguments: str) -> None:
     """On the stand-in's NVML, in the same world as the programs."""
     root = agent.folder / "driver"
-    (root / "usr" / "lib64").mkdir(parents=True)
+    (root / "usr" / "lib64").mkdir(parents=True, exist_ok=True)
     (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(NVML)
     agent.boot_id_file.write_text(Path("/proc/sys/kernel/random/boot_id").read_text())
     agent.start("--driver-root", str(root), *arguments, devices=False, DRAWBRIDGE_STANDIN_STATE=str(agent.folder / "world"))

@@ -6,18 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
 from fake_cluster import FakeCluster
 from material import Agent, device_name
-
-HERE = Path(__file__).resolve().parent
-
-
-@pytest.fixture(scope="session")
-def referee(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built = tmp_path_factory.mktemp("referee") / "cdi_referee"
-    subprocess.run(["go", "build", "-o", str(built), "."], cwd=HERE / "cdi_referee", check=True)
-    return built
 
 
 def inject(referee: Path, folder: Path, *devices: str) -> dict:

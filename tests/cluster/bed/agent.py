@@ -53,11 +53,13 @@ class AgentInstallation:
             self.cluster.kubectl("delete", "--ignore-not-found", "--wait", "-k", str(self.folder_of(node)))
 
     def load_image(self, program: Path, library: Path) -> str:
-        """The tag of the image with these two: made of their content, so that another build is another image."""
-        for file in (program, library):
+        """The tag of the image with these and the front beside the library: made of their content, so that another build is
+        another image."""
+        files = (program, library, library.with_name("libdrawbridge-libcuda.so"))
+        for file in files:
             if not file.exists():
                 raise Failed(f"{file} is missing; build it first (cmake --build --preset release)")
-        tag = hashlib.sha256(program.read_bytes() + library.read_bytes()).hexdigest()[:12]
+        tag = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
         self.folder.mkdir(exist_ok=True)
         archive = self.folder / f"agent-{tag}.tar"
         if not archive.exists():
