@@ -233,3 +233,30 @@ def test_a_pod_that_goes_past_the_library_is_evicted_where_that_is_wanted(evicti
             assert past.do("alloc", MIB).startswith("ok ")
             wait_for(lambda: (pods.api.find(f"{pods.path}/one") or {}).get("metadata", {}).get("uid") != before, "the pod to go")
         assert other.do("alloc", MIB).startswith("ok ")  # whose card it is too
+
+
+@pytest.fixture
+def replacing(node: Node, tmp_path: Path) -> Iterator[Node]:
+    """The agent of a node that has the setting."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("apiVersion: drawbridge.dev/v1\nkind: AgentSettings\nreplaceLibcuda: true\n")
+    node.stop()
+    node.start("--settings", str(settings))
+    yield node
+    node.stop()
+    node.start()
+
+
+def test_a_namespace_of_its_own_is_held_where_the_front_stands(replacing: Node, pods: Pods, image: str) -> None:
+    start(pods, "one", image, pods.template("t", share("2Gi")))
+    with Program(pods, "one") as held, Program(pods, "one", "past") as past:
+        assert past.do("alloc", 4 * GIB) == OUT_OF_MEMORY
+        room = 2 * GIB - 2 * CONTEXT
+        wait_for(lambda: past.free_and_total() == held.free_and_total() == (room, 2 * GIB), "the agent to measure both contexts")
+        assert past.do("alloc", room + MIB) == OUT_OF_MEMORY
+        assert past.do("alloc", room).startswith("ok ")
+        assert past.do("alloc", MIB) == held.do("alloc", MIB) == OUT_OF_MEMORY
+        wait_for(lambda: metric(pods, "used_bytes", "one") == 2 * GIB, "the agent to say so")
+        assert metric(pods, "bypass_suspected", "one") == 0
+        past.kill()
+        assert held.do("alloc", room).startswith("ok ")
