@@ -19,6 +19,7 @@ from share import Root, Share  # noqa: E402
 
 BUILD = Path(os.environ.get("DRAWBRIDGE_PRELOAD_BUILD", TREE / "build" / "debug"))
 LIBRARY = BUILD / "lib" / "libdrawbridge.so"
+FRONT = BUILD / "lib" / "libdrawbridge-libcuda.so"  # for the place of libcuda.so.1
 MARKED = BUILD / "marked" / "libdrawbridge.so"  # with points at which a process stops or dies
 STANDIN = BUILD / "standin"
 RECORDED = HERE / "recorded" / "580.159-h200"

@@ -8,9 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from conftest import BUILD, SECONDS, STANDIN, Bench
+from conftest import FRONT, SECONDS, STANDIN, Bench
 
-FRONT = BUILD / "lib" / "libdrawbridge-libcuda.so"
 VERSIONED = "libcuda.so.580.159"
 DRIVER = "/run/drawbridge/driver/libcuda.so.1"
 ENTER = 'mount -t tmpfs none /run && mkdir /run/drawbridge && mount --bind "$1" /run/drawbridge && shift && exec "$@"'

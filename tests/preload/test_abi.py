@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import LIBRARY, TREE
+from conftest import FRONT, LIBRARY, TREE
 from elf import dynamic_symbols
-from front import DRIVER, FRONT
+from front import DRIVER
 
 OLDEST_GLIBC = (2, 17)
 every_file = pytest.mark.parametrize("library", [LIBRARY, FRONT], ids=["preloaded", "front"])

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import CONTEXT, HERE, STANDIN, TREE, Bench
-from front import DRIVER, FRONT, VERSIONED, FrontBench
+from conftest import CONTEXT, FRONT, HERE, STANDIN, TREE, Bench
+from front import DRIVER, VERSIONED, FrontBench
 from share import MIB, Share
 
 BLOCKS = 256  # of 2 MiB, that fit into the share beside a context

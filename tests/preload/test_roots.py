@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import CONTEXT, LIBRARY, TREE, card
-from front import FRONT
+from conftest import CONTEXT, FRONT, LIBRARY, TREE, card
 from roots import roots
 from share import Root, Share
 
