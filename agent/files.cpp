@@ -70,6 +70,15 @@ bool write_all(int file, std::size_t offset, std::string_view bytes) {
     return true;
 }
 
+class StagedOnDisk final : public Staged {
+public:
+    explicit StagedOnDisk(base::StagedFile file) : file_(std::move(file)) {}
+    Result<void> commit() override { return file_.commit(); }
+
+private:
+    base::StagedFile file_;
+};
+
 struct CloseFolder {
     void operator()(DIR* folder) const { ::closedir(folder); }
 };
@@ -83,6 +92,14 @@ Result<void> DiskFiles::write(const std::string& path, std::string_view text, Wr
     if (written || written.error().kind != ErrorKind::not_found) return written;
     if (auto made = make_folder(folder_of(path)); !made) return made;
     return base::write_file_atomically(path, text, mode, sync_of(how));
+}
+
+Result<std::unique_ptr<Staged>> DiskFiles::stage(const std::string& path, std::string_view text,
+                                                 mode_t mode) {
+    if (auto made = make_folder(folder_of(path)); !made) return tl::unexpected(made.error());
+    auto staged = base::StagedFile::create(path, text, mode);
+    if (!staged) return tl::unexpected(staged.error());
+    return std::make_unique<StagedOnDisk>(*std::move(staged));
 }
 
 Result<void> DiskFiles::patch(const std::string& path, std::size_t offset, std::string_view bytes) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -31,6 +32,14 @@ struct FileStamp {
     }
 };
 
+/// A file that is written and synced, and that nobody sees yet. It is gone with this.
+class Staged {
+public:
+    virtual ~Staged() = default;
+    /// Puts it where it belongs, without waiting for the disk.
+    [[nodiscard]] virtual base::Result<void> commit() = 0;
+};
+
 /// All of it blocks. Paths are absolute.
 class Files {
 public:
@@ -38,6 +47,10 @@ public:
     /// Writes a file; its folder is made where it is missing (mode 0711).
     [[nodiscard]] virtual base::Result<void> write(const std::string& path, std::string_view text,
                                                    WriteHow how, mode_t mode) = 0;
+    /// `write` of kind `whole` in two steps: all that waits for the disk comes before the second.
+    [[nodiscard]] virtual base::Result<std::unique_ptr<Staged>> stage(const std::string& path,
+                                                                      std::string_view text,
+                                                                      mode_t mode) = 0;
     /// Overwrites bytes inside a file that others have mapped. They see them, and those of the next
     /// call behind them.
     [[nodiscard]] virtual base::Result<void> patch(const std::string& path, std::size_t offset,
@@ -58,6 +71,9 @@ class DiskFiles final : public Files {
 public:
     [[nodiscard]] base::Result<void> write(const std::string& path, std::string_view text,
                                            WriteHow how, mode_t mode) override;
+    [[nodiscard]] base::Result<std::unique_ptr<Staged>> stage(const std::string& path,
+                                                              std::string_view text,
+                                                              mode_t mode) override;
     [[nodiscard]] base::Result<void> patch(const std::string& path, std::size_t offset,
                                            std::string_view bytes) override;
     [[nodiscard]] base::Result<std::string> read(const std::string& path,

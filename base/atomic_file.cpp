@@ -16,22 +16,6 @@
 namespace drawbridge::base {
 namespace {
 
-/// Removes the file it names, unless it was renamed.
-class TemporaryName {
-public:
-    explicit TemporaryName(std::string name) : name_(std::move(name)) {}
-    TemporaryName(const TemporaryName&) = delete;
-    TemporaryName& operator=(const TemporaryName&) = delete;
-    ~TemporaryName() {
-        if (!name_.empty()) ::unlink(name_.c_str());
-    }
-    [[nodiscard]] const std::string& get() const { return name_; }
-    void renamed() { name_.clear(); }
-
-private:
-    std::string name_;
-};
-
 /// The failure of the system call that just set `errno`.
 tl::unexpected<Error> system_failure(std::string_view action, const std::string& path) {
     const int code = errno;
@@ -91,22 +75,39 @@ Result<std::string> read_opened(const Descriptor& file, const std::string& path,
 
 }  // namespace
 
-Result<void> write_file_atomically(const std::string& path, std::string_view text, mode_t mode,
-                                   Sync sync) {
+StagedFile::StagedFile(StagedFile&& other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})) {}
+
+StagedFile::~StagedFile() {
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<StagedFile> StagedFile::create(std::string path, std::string_view text, mode_t mode,
+                                      Sync sync) {
     const std::string folder = folder_of(path);
     std::string name = fmt::format("{}/{}XXXXXX", folder, temporary_prefix);
     const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
     if (file.get() < 0) return system_failure("create a file in", folder);
-    TemporaryName temporary(std::move(name));
-    if (!write_all(file.get(), text)) return system_failure("write", path);
-    if (::fchmod(file.get(), mode) != 0) return system_failure("set the permissions of", path);
-    if (sync != Sync::none && ::fsync(file.get()) != 0) return system_failure("sync", path);
-    if (::rename(temporary.get().c_str(), path.c_str()) != 0) {
-        return system_failure("replace", path);
-    }
-    temporary.renamed();
-    if (sync != Sync::to_disk) return {};
+    StagedFile staged(std::move(path), std::move(name));
+    if (!write_all(file.get(), text)) return system_failure("write", staged.path_);
+    if (::fchmod(file.get(), mode) != 0)
+        return system_failure("set the permissions of", staged.path_);
+    if (sync != Sync::none && ::fsync(file.get()) != 0) return system_failure("sync", staged.path_);
+    return staged;
+}
 
+Result<void> StagedFile::commit() {
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_failure("replace", path_);
+    temporary_.clear();
+    return {};
+}
+
+Result<void> write_file_atomically(const std::string& path, std::string_view text, mode_t mode,
+                                   Sync sync) {
+    auto staged = StagedFile::create(path, text, mode, sync);
+    if (!staged) return tl::unexpected(staged.error());
+    if (auto done = staged->commit(); !done || sync != Sync::to_disk) return done;
+    const std::string folder = folder_of(path);
     const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory.get() < 0 || ::fsync(directory.get()) != 0) return system_failure("sync", folder);
     return {};

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <utility>
 
 namespace drawbridge::base {
 
@@ -22,6 +23,27 @@ inline constexpr std::string_view temporary_prefix = ".drawbridge-";
 /// left behind. Blocks.
 [[nodiscard]] Result<void> write_file_atomically(const std::string& path, std::string_view text,
                                                  mode_t mode = 0644, Sync sync = Sync::to_disk);
+
+/// A file that has been written and synced beside the place that it is for. Until it is put there
+/// nobody sees it; without that it is removed. Blocks.
+class StagedFile {
+public:
+    [[nodiscard]] static Result<StagedFile> create(std::string path, std::string_view text,
+                                                   mode_t mode, Sync sync = Sync::content);
+    StagedFile(StagedFile&& other) noexcept;
+    StagedFile& operator=(StagedFile&&) = delete;
+    ~StagedFile();
+
+    /// Replaces what lies at the path; does not wait for the disk.
+    [[nodiscard]] Result<void> commit();
+
+private:
+    StagedFile(std::string path, std::string temporary)
+        : path_(std::move(path)), temporary_(std::move(temporary)) {}
+
+    std::string path_;
+    std::string temporary_;  ///< empty once it is there
+};
 
 /// The content of a file of any kind but a folder. More than `max_bytes` (also from a pipe) is
 /// refused with `invalid_input`. Blocks.

@@ -82,6 +82,10 @@ Result<StoredClaims> RecordStore::load_all() const {
     return stored;
 }
 
+Result<std::unique_ptr<Staged>> RecordStore::stage(const ClaimRecord& record) {
+    return files_.stage(path(record.claim.uid), encode_record(record), record_mode);
+}
+
 Result<void> RecordStore::save(const ClaimRecord& record) {
     const bool ended = record.state == ClaimState::unprepared;
     return files_.write(path(record.claim.uid), encode_record(record),

@@ -209,8 +209,14 @@ Result<PrepareFlow::Answer> PrepareFlow::prepare_new(const Work& work) {
     return finish(*work.view, *begun);
 }
 
-/// Checks and stores what the claim is given, so that it counts in all sums from here on.
+/// Checks and stores what the claim is given, so that it counts in all sums from here on. The disk
+/// is waited for before the sums are locked: no claim waits for another's.
 Result<PrepareFlow::Begun> PrepareFlow::begin(const Work& work) {
+    auto begun = plan(work, {});
+    if (!begun) return begun;
+    step("begin");
+    const auto staged = records_.stage(begun->record);
+    if (!staged) return tl::unexpected(staged.error());
     const auto held = locks_.hold_sums(lock_patience);
     if (!held) return tl::unexpected(held.error());
     const auto stored = records_.load_all();
@@ -221,7 +227,19 @@ Result<PrepareFlow::Begun> PrepareFlow::begin(const Work& work) {
                                 "read; it is being rebuilt",
                                 stored->unreadable.front()));
     }
-    const PrepareView view{work.view->pool, work.view->inventory, stored->records};
+    auto checked = plan(work, stored->records);
+    if (!checked) return checked;
+    checked->record.time = begun->record.time;
+    // Another build of the library has come meanwhile.
+    if (!(checked->record == begun->record)) return store(*std::move(checked));
+    if (auto seen = (*staged)->commit(); !seen) return tl::unexpected(seen.error());
+    return begun;
+}
+
+/// What the claim is given beside what `records` hold.
+Result<PrepareFlow::Begun> PrepareFlow::plan(const Work& work,
+                                             const std::vector<ClaimRecord>& records) {
+    const PrepareView view{work.view->pool, work.view->inventory, records};
     auto shares = plan_prepare(*work.lookup.facts, view);
     if (!shares) return tl::unexpected(shares.error());
     auto build = build_for(*work.view);
@@ -232,8 +250,9 @@ Result<PrepareFlow::Begun> PrepareFlow::begin(const Work& work) {
                        .state = ClaimState::started,
                        .boot_id = work.view->boot_id,
                        .library = *std::move(build),
-                       .shares = *std::move(shares)};
-    return store(named(*work.view, std::move(record)));
+                       .shares = *std::move(shares),
+                       .time = now()};
+    return named(*work.view, std::move(record));
 }
 
 /// The claim with the CDI file that it gets in this view. One without a device of ours (all results
@@ -317,69 +336,6 @@ bool PrepareFlow::has_cdi(const ClaimRecord& record) const {
     if (record.shares.empty()) return true;
     const auto text = files_.read(cdi_path(record.claim.uid), max_cdi);
     return text && digest_of(*text) == record.cdi_digest;
-}
-
-// ----------------------------------------------------------------------------------- unprepare
-
-Result<void> PrepareFlow::unprepare(std::string_view uid) {
-    if (!is_claim_uid(uid)) return fail(ErrorKind::invalid_input, "that is no claim's UID");
-    const auto held = locks_.hold_claim(uid, lock_patience);
-    if (!held) return tl::unexpected(held.error());
-    // A record that cannot be read is no reason to keep the claim's files.
-    const auto record = records_.load(uid);
-    return end_claim(uid, record && *record ? &**record : nullptr);
-}
-
-Result<bool> PrepareFlow::unprepare_if(const ClaimRecord& seen) {
-    const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
-    if (!held) return tl::unexpected(held.error());
-    const auto record = records_.load(seen.claim.uid);
-    if (!record) return tl::unexpected(record.error());
-    if (!*record || !(**record == seen)) return false;
-    auto ended = end_claim(seen.claim.uid, &**record);
-    if (!ended) return tl::unexpected(ended.error());
-    return true;
-}
-
-Result<void> PrepareFlow::end_claim(std::string_view uid, const ClaimRecord* record) {
-    step("remove");
-    if (auto removed = remove_files(uid); !removed) return removed;
-    step("bury");
-    return bury(uid, record);
-}
-
-Result<void> PrepareFlow::remove_files(std::string_view uid) {
-    if (auto removed = files_.remove(cdi_path(uid)); !removed) return removed;
-    const auto names = folders_.list();
-    if (!names) return tl::unexpected(names.error());
-    const std::string prefix = fmt::format("{}-", uid);
-    for (const std::string& name : *names) {
-        const std::string_view rest =
-            std::string_view(name).substr(std::min(name.size(), prefix.size()));
-        const bool is_number =
-            !rest.empty() && std::ranges::all_of(rest, [](char c) { return c >= '0' && c <= '9'; });
-        if (!name.starts_with(prefix) || !is_number) continue;
-        if (auto removed = folders_.remove(name); !removed) return removed;
-    }
-    return {};
-}
-
-/// Leaves a tombstone on disk for a claim that was known, and in memory for any: a full disk must
-/// not keep a pod from ending, and an unknown claim leaves no file.
-Result<void> PrepareFlow::bury(std::string_view uid, const ClaimRecord* record) {
-    {
-        const std::lock_guard lock(mutex_);
-        buried_[std::string(uid)] = {.sequence = ++sequence_, .time = now()};
-    }
-    if (record == nullptr) return records_.erase(uid);
-    ClaimRecord tombstone = *record;
-    tombstone.state = ClaimState::unprepared;
-    tombstone.cdi_digest.clear();
-    tombstone.library.clear();
-    tombstone.shares.clear();
-    tombstone.time = now();
-    if (records_.save(tombstone)) return {};
-    return records_.erase(uid);
 }
 
 }  // namespace drawbridge::agent

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace drawbridge::agent {
@@ -18,9 +20,9 @@ class FaultyFiles final : public Files {
 public:
     base::Result<void> write(const std::string& path, std::string_view text, WriteHow how,
                              mode_t) override {
+        // A crash comes before the rename, or behind it.
         const bool dies = dies_now();
         if (full) return base::fail(base::ErrorKind::internal, "no space left", path);
-        // A crash comes before the rename, or behind it.
         if (dies && crash_before) throw Crash();
         File& file = files_[path];
         file.now = text;
@@ -31,6 +33,12 @@ public:
             file.synced = {std::nullopt, file.now.substr(0, file.now.size() / 2), file.now};
         if (dies) throw Crash();
         return {};
+    }
+    base::Result<std::unique_ptr<Staged>> stage(const std::string& path, std::string_view text,
+                                                mode_t mode) override {
+        if (dies_now()) throw Crash();
+        if (full) return base::fail(base::ErrorKind::internal, "no space left", path);
+        return std::make_unique<StagedInMemory>(*this, path, text, mode);
     }
     base::Result<void> patch(const std::string& path, std::size_t offset,
                              std::string_view bytes) override {
@@ -99,6 +107,25 @@ public:
         files_[path].changes = ++changes_;
     }
     void drop(const std::string& path) { files_.erase(path); }
+
+    /// What is renamed needs no room.
+    class StagedInMemory final : public Staged {
+    public:
+        StagedInMemory(FaultyFiles& files, std::string path, std::string_view text, mode_t mode)
+            : files_(files), path_(std::move(path)), text_(text), mode_(mode) {}
+        base::Result<void> commit() override {
+            const bool full = std::exchange(files_.full, false);
+            auto done = files_.write(path_, text_, WriteHow::whole, mode_);
+            files_.full = full;
+            return done;
+        }
+
+    private:
+        FaultyFiles& files_;
+        std::string path_;
+        std::string text_;
+        mode_t mode_;
+    };
 
     bool full = false;
     bool crash_before = false;

@@ -48,7 +48,7 @@ GUARDS = [
           "    return text.has_value();", "a CDI file that is made again as another one is named first"),
     Guard("record damaged", "agent/prepare/prepare_flow.cpp", "    if (!stored->unreadable.empty()) {", "    if (stored->unreadable.size() > 99) {",
           "test_a_damaged_record_stops_new_claims_but_not_the_end_of_its_own"),
-    Guard("disk full", "agent/prepare/prepare_flow.cpp", "    if (records_.save(tombstone)) return {};\n    return records_.erase(uid);",
+    Guard("disk full", "agent/prepare/flow_unprepare.cpp", "    if (records_.save(tombstone)) return {};\n    return records_.erase(uid);",
           "    return records_.save(tombstone);", "no life of a node breaks an account, loses a file or keeps one"),
     Guard("reboot", "agent/prepare/prepare_flow.cpp", "record.state == ClaimState::started && record.boot_id == view.boot_id &&",
           "record.state == ClaimState::started &&", "test_a_reboot_makes_the_same_files_again_and_resets_the_ledger"),

@@ -7,8 +7,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace drawbridge::agent;
@@ -32,6 +34,12 @@ public:
         if (how != WriteHow::atomic) waited_for.push_back(path);
         return files.write(path, text, how, mode);
     }
+    Result<std::unique_ptr<Staged>> stage(const std::string& path, std::string_view text,
+                                          mode_t mode) override {
+        waited_for.push_back(path);
+        if (const auto meanwhile = std::exchange(while_waiting, {})) meanwhile();
+        return files.stage(path, text, mode);
+    }
     Result<void> patch(const std::string& path, std::size_t at, std::string_view bytes) override {
         return files.patch(path, at, bytes);
     }
@@ -46,6 +54,7 @@ public:
 
     FaultyFiles files;
     std::vector<std::string> waited_for;
+    std::function<void()> while_waiting;  ///< what others do once
 };
 
 class Node {
@@ -74,15 +83,16 @@ public:
                         .container = {.shares_folder = "/shares", .driver = driver}});
     }
 
-    Result<std::vector<PreparedShare>> prepare() {
-        const ClaimFacts facts{.claim = {"ns", "name", std::string(uid)},
+    Result<std::vector<PreparedShare>> prepare(std::string_view claim = uid,
+                                               std::int64_t memory = gib) {
+        const ClaimFacts facts{.claim = {"ns", "name", std::string(claim)},
                                .allocated = true,
                                .consumers = {{"pod", "p"}},
                                .devices = {{.request = "gpu",
                                             .pool = "node",
                                             .device = inventory_.offers().front().name,
                                             .share_id = "s",
-                                            .consumed = Amounts{gib, 0, 1}}}};
+                                            .consumed = Amounts{memory, 0, 1}}}};
         return flow->prepare(facts.claim, {facts, flow->now_asking()});
     }
     /// As the API server's absence leaves it.
@@ -108,6 +118,36 @@ TEST_CASE("a prepare waits for the disk once, for the record") {
     CHECK(node.files.waited_for == std::vector<std::string>{record_path});
     REQUIRE(node.prepare());
     CHECK(node.files.waited_for.size() == 1);
+}
+
+TEST_CASE("while a claim waits for the disk another one is prepared, and counts") {
+    constexpr std::string_view other = "6a2f41a3-c54c-4c45-a0d6-000000000002";
+    Node node;
+    bool prepared = false;
+    std::int64_t wanted = 0;
+    SUBCASE("both fit") {
+        wanted = 4 * gib;
+    }
+    SUBCASE("the one that waited does not fit any more") {
+        wanted = 5 * gib;
+    }
+    node.files.while_waiting = [&] { prepared = node.prepare(other, 4 * gib).has_value(); };
+    const auto result = node.prepare(uid, wanted);
+    CHECK(prepared);
+    CHECK(result.has_value() == (wanted == 4 * gib));
+    CHECK(node.files.files.all().contains(record_path) == result.has_value());
+    if (!result) CHECK(result.error().kind == ErrorKind::conflict);
+}
+
+TEST_CASE("a build of the library that comes while a claim waits for the disk is the one it gets") {
+    Node node;
+    node.files.while_waiting = [&] { REQUIRE(node.flow->offer_library({.library = "a build"})); };
+    REQUIRE(node.prepare());
+    const auto record = node.flow->record(uid);
+    REQUIRE(record);
+    REQUIRE(*record);
+    CHECK_FALSE((**record).library.empty());
+    CHECK(node.files.files.all().at(cdi_path).find((**record).library) != std::string::npos);
 }
 
 TEST_CASE("the record names the CDI file before that is there") {

@@ -24,6 +24,11 @@ public:
                                          WriteHow how, mode_t mode) override {
         return files.write(path, text, how, mode);
     }
+    drawbridge::base::Result<std::unique_ptr<Staged>> stage(const std::string& path,
+                                                            std::string_view text,
+                                                            mode_t mode) override {
+        return files.stage(path, text, mode);
+    }
     drawbridge::base::Result<void> patch(const std::string& path, std::size_t offset,
                                          std::string_view bytes) override {
         return files.patch(path, offset, bytes);
