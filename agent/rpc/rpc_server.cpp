@@ -167,9 +167,10 @@ void CallState::written(bool ok) {
 void CallState::end(const grpc::Status& status) {
     const auto call = call_.lock();
     const std::lock_guard lock(mutex_);
+    // A unary call is still answered, and its caller waits for that.
+    if (!is_stream_) return;
     cancelled_ = true;
-    // A unary call is still answered.
-    if (!call || !is_stream_ || finished_) return;
+    if (!call || finished_) return;
     if (busy_) {
         end_ = status;
     } else {
@@ -208,16 +209,17 @@ void Call::arrived(bool ok) {
     }
     over_->call = shared_from_this();
     server_.accept();
+    const auto found = server_.methods.find(context_.method());
+    const bool is_known = found != server_.methods.end();
+    // Whoever ends the streams finds it marked.
+    if (is_known && found->second.stream) state_->mark_stream();
     {
         const std::lock_guard lock(server_.mutex);
         if (server_.closed) return;
         server_.open.emplace(this, state_);
     }
-    const auto found = server_.methods.find(context_.method());
-    if (found == server_.methods.end())
-        return end(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no such method"));
+    if (!is_known) return end(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no such method"));
     method_ = &found->second;
-    if (method_->stream) state_->mark_stream();
     stream_.Read(&request_, operation(&Call::read));
 }
 
