@@ -113,6 +113,14 @@ bool try_claim(Share& share, uint32_t index, bool locks) {
     return true;
 }
 
+// The agent leaves a share alone until somebody opens its ledger, and for a while after that. Ours
+// may have been opened long ago: for NVML, or before a driver that took its time to start.
+void tell_agent(const Share& share) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", share.name, DRAWBRIDGE_LEDGER_FILE);
+    close_file(open_file(path, false));
+}
+
 }  // namespace
 
 bool open_share(const char* folder, Share& share, Problem& problem) {
@@ -151,6 +159,7 @@ void close_share(Share& share) {
 
 bool claim_slot(Share& share, Problem& problem) {
     if (share.holds_slot) return true;
+    tell_agent(share);
     const bool locks =
         probe_byte(share.file, DRAWBRIDGE_SLOT_LOCK(DRAWBRIDGE_SLOTS)) != ByteLock::unsupported;
     for (int round = 0; round < 2; ++round) {

@@ -95,6 +95,27 @@ def test_a_program_that_only_looks_sees_all_shares_of_a_card(bench: Bench) -> No
     assert got == [2 * LIMIT, 2 * LIMIT - 200 * MIB, 200 * MIB]
 
 
+def test_who_takes_a_slot_opens_the_ledger_however_long_he_has_had_it(bench: Bench) -> None:
+    """It is what the agent wakes from. NVML opens the share too, and takes none."""
+    share = bench.share(LIMIT)
+    script = HEAD + f"""
+libc = ctypes.CDLL(None)
+watch = libc.inotify_init1(os.O_NONBLOCK)
+assert libc.inotify_add_watch(watch, {str(share.folder / "ledger").encode()!r}, 0x20) > 0  # IN_OPEN
+def opened():
+    try:
+        return len(os.read(watch, 4096)) > 0
+    except BlockingIOError:
+        return False
+nvml = Nvml()
+nvml.library.nvmlDeviceGetMemoryInfo(nvml.device, (ctypes.c_uint64 * 3)())
+told = [opened(), opened()]
+cu.start()
+print(json.dumps([*told, opened()]))"""
+    assert bench.python(script) == [True, False, True]
+    assert share.slot(0)["state"] == 1
+
+
 def test_a_card_without_a_share_is_left_alone(bench: Bench) -> None:
     bench.share(1000 * MIB, "a", 0)
     script = HEAD + "cu.must('cuInit', 0); print(json.dumps([cu.must_out('cuDeviceTotalMem_v2', d) for d in range(2)]))"
