@@ -57,7 +57,7 @@ void ShareKeeper::round() {
     const auto awake = wakefulness_.awake(now());
     if (!awake.empty()) look(awake);
     if (measures_) measure_later(awake);
-    wait(awake.empty());
+    wait(awake.empty() && watch_->sees_listing());
 }
 
 void ShareKeeper::wake(const LedgerNews& news) {
@@ -69,6 +69,9 @@ void ShareKeeper::wake(const LedgerNews& news) {
     for (const std::string& share : sweep ? shares : fresh)
         wakefulness_.wake(share);
     for (const std::string& share : news.opened)
+        wakefulness_.opened(share, now());
+    // Somebody may have opened these unseen, and have no slot yet.
+    for (const std::string& share : news.lost ? shares : fresh)
         wakefulness_.opened(share, now());
 }
 
@@ -99,7 +102,7 @@ void ShareKeeper::wait(bool is_quiet) {
     const auto quiet = measures_ ? quiet_interval : sweep_interval;
     timer_.expires_after(is_quiet ? quiet : interval);
     timer_.async_wait([this](const boost::system::error_code&) {
-        news_.cancel();
+        if (news_.is_open()) news_.cancel();
         round();
     });
     if (!is_quiet || !news_.is_open()) return;

@@ -55,7 +55,7 @@ void LedgerWatch::take_event(int watch, std::uint32_t mask, LedgerNews& news) {
 }
 
 LedgerNews LedgerWatch::take() {
-    LedgerNews news;
+    LedgerNews news{.listing = !sees_listing()};
     alignas(inotify_event) std::array<char, buffer_bytes> buffer{};
     while (true) {
         const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());

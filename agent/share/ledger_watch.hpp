@@ -15,7 +15,7 @@ namespace drawbridge::agent {
 /// What has happened since it was asked for last.
 struct LedgerNews {
     std::set<std::string> opened = {};  ///< shares, by this process or by another one
-    bool listing = false;               ///< shares have come or gone
+    bool listing = false;               ///< shares have come or gone, or may have
     bool lost = false;                  ///< more than the kernel keeps: anything may have happened
 };
 
@@ -30,6 +30,9 @@ public:
     /// there yet or the kernel has no room.
     [[nodiscard]] std::vector<std::string> watch(const std::vector<std::string>& shares);
     [[nodiscard]] LedgerNews take();
+    /// Whether shares that come and go are told when they do; else each `take` says that they may
+    /// have.
+    [[nodiscard]] bool sees_listing() const { return folder_ >= 0; }
     /// Can be read when there is news; negative where the kernel has no inotify to give.
     [[nodiscard]] int descriptor() const { return inotify_.get(); }
 

@@ -114,3 +114,14 @@ TEST_CASE("more opened ledgers than the kernel keeps are told as lost") {
     }
     CHECK(shares.watch.take().lost);
 }
+
+TEST_CASE("where the folder cannot be watched shares may have come each time") {
+    Shares shares;
+    CHECK(shares.watch.sees_listing());
+    CHECK_FALSE(shares.watch.take().listing);
+    const ShareFolders missing(shares.files, "/nonexistent/shares");
+    LedgerWatch blind(missing);
+    CHECK_FALSE(blind.sees_listing());
+    CHECK(blind.take().listing);
+    CHECK(blind.take().listing);
+}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fake_cluster import FakeCluster
 from gpu_program import MIB, Program, container, start_on_this_boot
-from material import Agent, get, wait_until
+from material import AGENT, Agent, get, wait_until
 
 HEARTBEAT = 160  # places in preload/abi.h
 USED, SLOT, SLOT_SIZE = 4096, 4096 + 8 * 1024, 192
@@ -64,6 +64,33 @@ def test_a_share_that_nobody_uses_is_left_alone_until_its_ledger_is_opened(agent
             wait_until(lambda: word(limits, HEARTBEAT) > quiet)
             first = word(limits, HEARTBEAT)
             wait_until(lambda: word(limits, HEARTBEAT) > first)
+
+
+def test_a_share_that_is_found_is_looked_after_for_a_while_since_it_may_be_open_already(agent: Agent, cluster: FakeCluster) -> None:
+    start_on_this_boot(agent)
+    limits = container(agent, cluster, "one").share / "limits"
+    assert agent.stop() == 0
+    found = word(limits, HEARTBEAT)
+    agent.start()
+    wait_until(lambda: word(limits, HEARTBEAT) > found)
+    first = word(limits, HEARTBEAT)
+    wait_until(lambda: word(limits, HEARTBEAT) > first)
+
+
+def test_where_the_kernel_has_no_watch_to_give_a_new_share_is_looked_after_all_the_same(agent: Agent, cluster: FakeCluster) -> None:
+    """fs.inotify.max_user_instances is 128 as a rule, and a node's runtime and collectors take them all."""
+    agent.program = agent.folder / "without-inotify"
+    agent.program.write_text(f"""#!/bin/sh
+exec unshare --map-root-user sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"' sh {AGENT} "$@"
+""")
+    agent.program.chmod(0o755)
+    start_on_this_boot(agent)
+    box = container(agent, cluster, "one")
+    limits = box.share / "limits"
+    with box.run(""):
+        wait_until(lambda: word(limits, HEARTBEAT) > 0)
+        first = word(limits, HEARTBEAT)
+        wait_until(lambda: word(limits, HEARTBEAT) > first)
 
 
 def test_what_the_dead_held_is_free_and_the_living_keep_theirs(agent: Agent, cluster: FakeCluster) -> None:
