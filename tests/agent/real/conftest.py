@@ -31,14 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @contextlib.contextmanager
-def started(request: pytest.FixtureRequest, name: str, nodes: int) -> Iterator[Cluster]:
-    """A cluster of this checkout's own."""
+def started(request: pytest.FixtureRequest, name: str, nodes: int, *gates: str) -> Iterator[Cluster]:
+    """A cluster of this checkout's own, with feature gates beside the usual ones."""
     minor = request.config.getoption("--kubernetes")
     # Short: the names of the agent's sockets come behind it.
     made = Cluster(own(f"{name}-{minor.split('.')[1]}"), lambda text: print(f"cluster: {text}", flush=True))
-    # The kubelet of 1.35 asks nobody for health of its own accord.
-    gates = (*default_gates(minor), "ResourceHealthStatus=true") if minor == "1.35" else None
-    made.up(Wish(minor, nodes, gates=gates))
+    made.up(Wish(minor, nodes, gates=(*default_gates(minor), *gates)))
     try:
         yield made
     finally:
@@ -79,6 +77,21 @@ def node(session_node: Node) -> Node:
     """Two GPUs, an agent that runs and has published, and nothing of another test."""
     session_node.settle()
     return session_node
+
+
+@pytest.fixture
+def pods_with_health(request: pytest.FixtureRequest) -> Iterator[Pods]:
+    """A namespace on a node whose kubelet asks for health. That of 1.35 does not of its own accord, and one that is told to
+    loses the status of pods once it was restarted (docs/cluster.md): there it is a node of the test's own."""
+    if request.config.getoption("--kubernetes") != "1.35":
+        yield request.getfixturevalue("pods")
+        return
+    with started(request, "health", 1, "ResourceHealthStatus=true") as cluster:
+        node = Node(cluster)
+        node.install()
+        node.settle()
+        yield Pods(node, "health")
+        node.stop()
 
 
 @pytest.fixture

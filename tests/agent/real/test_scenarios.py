@@ -275,7 +275,9 @@ def test_a_wiped_cdi_folder_is_made_whole_and_containers_start_anew(node: Node, 
     assert pods.limits("one") == [(2 * GIB, 1000)]
 
 
-def test_20_health_reaches_the_pods_status_and_recovers(node: Node, pods: Pods) -> None:
+def test_20_health_reaches_the_pods_status_and_recovers(pods_with_health: Pods) -> None:
+    pods = pods_with_health
+    node = pods.node
     pods.simple("one", pods.template("t", share("2Gi")))
     pods.running("one")
 
