@@ -35,9 +35,9 @@ public:
     /// That a claim has ended is on disk when it returns: what it held is given to others, and it
     /// must not hold it again. Of another record a power cut leaves this one or the one before: no
     /// container outlives it, and the next prepare goes on from either.
+    [[nodiscard]] base::Result<void> save(const ClaimRecord& record);
     /// What `save` does for a claim that is prepared, up to where it is seen.
     [[nodiscard]] base::Result<std::unique_ptr<Staged>> stage(const ClaimRecord& record);
-    [[nodiscard]] base::Result<void> save(const ClaimRecord& record);
     [[nodiscard]] base::Result<void> erase(std::string_view uid);
     /// Keeps a damaged file under another name, for people.
     [[nodiscard]] base::Result<void> set_aside(std::string_view uid);
