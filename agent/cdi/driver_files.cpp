@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -60,10 +61,28 @@ std::optional<std::int64_t> capability_minor(const std::string& path) {
     return minor;
 }
 
-/// The name by which programs ask for a library: `libcuda.so.1` for `libcuda.so.570.86.10`.
-std::string soname_of(std::string_view file, std::string_view version) {
-    const std::string_view stem = file.substr(0, file.size() - version.size());
-    return fmt::format("{}1", stem);
+/// The libraries of one version in a folder, each with the names that it is to have in a container:
+/// its own, and those by which programs ask for it, which are links to it beside it
+/// (`libnvidia-nvvm.so.4`). A folder without such links knows no other number than most have.
+std::map<std::string, std::vector<std::string>> named_libraries(const std::string& folder,
+                                                                std::string_view version) {
+    const std::string suffix = fmt::format(".so.{}", version);
+    std::map<std::string, std::vector<std::string>> found;
+    std::map<std::string, std::set<std::string>> links;
+    std::error_code failure;
+    for (const auto& entry : fs::directory_iterator(folder, failure)) {
+        const std::string name = entry.path().filename().string();
+        if (name.ends_with(suffix)) found[name] = {name};
+        std::error_code no_link;
+        links[fs::read_symlink(entry.path(), no_link).filename().string()].insert(name);
+    }
+    for (auto& [file, names] : found) {
+        const std::string stem = file.substr(0, file.size() - version.size());
+        for (const std::string& link : links[file])
+            if (link.starts_with(stem) && link != file) names.push_back(link);
+        if (names.size() == 1) names.push_back(stem + "1");
+    }
+    return found;
 }
 
 CdiMount mount_of(const DriverRoot& root, std::string_view host, std::string_view inside) {
@@ -88,22 +107,14 @@ std::optional<std::string> linked_folder(const DriverRoot& root, std::string_vie
 }
 
 /// Libraries of the driver in one folder, for another one where the linker looks. Each is there
-/// twice, under its own name and under the one that programs ask for, since the image's linker
-/// cache knows neither.
+/// under all its names, since the image's linker cache knows none.
 void add_libraries(const DriverRoot& root, std::string_view folder, std::string_view inside,
                    std::string_view version, std::vector<CdiMount>& mounts) {
-    std::error_code failure;
-    const std::string suffix = fmt::format(".so.{}", version);
-    std::set<std::string> names;
-    for (const auto& entry :
-         fs::directory_iterator(fmt::format("{}{}", root.seen, folder), failure)) {
-        std::string name = entry.path().filename().string();
-        if (name.ends_with(suffix)) names.insert(std::move(name));
-    }
-    for (const std::string& name : names) {
-        const std::string path = fmt::format("{}/{}", folder, name);
-        for (const std::string& known : {name, soname_of(name, version)})
-            mounts.push_back(mount_of(root, path, fmt::format("{}/{}", inside, known)));
+    for (const auto& [file, names] :
+         named_libraries(fmt::format("{}{}", root.seen, folder), version)) {
+        const std::string path = fmt::format("{}/{}", folder, file);
+        for (const std::string& name : names)
+            mounts.push_back(mount_of(root, path, fmt::format("{}/{}", inside, name)));
     }
 }
 

@@ -99,6 +99,9 @@ TEST_CASE("libraries that Debian keeps aside are mounted where the linker looks"
     const std::string aside = std::string(libraries) + "/nvidia/current";
     host.file(aside + "/libcuda.so.550.1");
     host.file(aside + "/libnvidia-ml.so.550.1");
+    host.file(aside + "/libnvidia-nvvm.so.550.1");
+    host.link(aside + "/libnvidia-nvvm.so.4", "libnvidia-nvvm.so.550.1");  // libcuda asks for it
+    host.link(aside + "/libnvidia-nvvm.so", "libnvidia-nvvm.so.550.1");
     host.file(aside + "/libcuda.so.535.1");  // of another driver
     host.link(aside + "/libcuda.so.1", "libcuda.so.550.1");
     host.link("/etc/alternatives/glx--libcuda.so.1", aside + "/libcuda.so.1");
@@ -112,7 +115,9 @@ TEST_CASE("libraries that Debian keeps aside are mounted where the linker looks"
         {aside + "/libcuda.so.550.1", in + "libcuda.so.550.1"},
         {aside + "/libcuda.so.550.1", in + "libcuda.so.1"},
         {aside + "/libnvidia-ml.so.550.1", in + "libnvidia-ml.so.550.1"},
-        {aside + "/libnvidia-ml.so.550.1", in + "libnvidia-ml.so.1"}};
+        {aside + "/libnvidia-ml.so.550.1", in + "libnvidia-ml.so.1"},
+        {aside + "/libnvidia-nvvm.so.550.1", in + "libnvidia-nvvm.so.550.1"},
+        {aside + "/libnvidia-nvvm.so.550.1", in + "libnvidia-nvvm.so.4"}};
     CHECK(found == wanted);
 }
 
