@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <malloc.h>
 #include <string_view>
 #include <variant>
 
@@ -35,6 +36,10 @@ int run(int count, char** arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
+    // A dozen threads, most of which sleep: heaps of their own keep what a busy minute took, and a
+    // threshold that adapts keeps the pages of each ledger that was made.
+    ::mallopt(M_ARENA_MAX, 1);
+    ::mallopt(M_MMAP_THRESHOLD, 128 << 10);
     try {
         return run(count, arguments);
     } catch (const std::exception& error) {
