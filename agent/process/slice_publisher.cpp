@@ -148,9 +148,13 @@ asio::awaitable<Result<bool>> SlicePublisher::write_all() {
     const auto writes = plan_publish(wanted, *seen, identity_);
     for (const SeenSlice& slice : *seen)
         state_.generation = std::max(state_.generation, slice.generation);
-    auto kept = co_await rehearse(writes);
-    if (!kept || !*kept) co_return kept;
+    bool rehearsed = false;
     for (const SliceWrite& write : writes) {
+        // Behind the removals: one of them may have the name that is made anew.
+        if (write.what != SliceDo::remove && !std::exchange(rehearsed, true)) {
+            auto kept = co_await rehearse(writes);
+            if (!kept || !*kept) co_return kept;
+        }
         const auto written = co_await api_.write(write);
         hooks_.wrote(written.has_value());
         if (!written && written.error().kind == base::ErrorKind::conflict) co_return false;

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from fake_cluster import SLICES, Fault, FakeCluster
-from material import Agent, device_name, gpu
+from material import Agent, device_name, get, gpu, wait_until
 
 NAME = "00000-gpu.drawbridge.dev-node-1"
 
@@ -59,8 +62,11 @@ def test_a_restart_writes_nothing(agent: Agent, cluster: FakeCluster) -> None:
     before = writes(cluster)
     lists = cluster.count("GET", SLICES)
     agent.kill()
-    agent.start()
+    port_file = agent.folder / "ports"
+    agent.start("--port-file", str(port_file))
     cluster.wait_until(lambda: cluster.count("GET", SLICES) >= lists + 3)  # its look, its list, its watch
+    port = json.loads(port_file.read_text())["operator"]
+    wait_until(lambda: get(port, "/readyz")[0] == 200)  # it is content with what it has published
     assert writes(cluster) == before
 
 
@@ -80,11 +86,17 @@ def test_a_slice_that_somebody_edited_is_put_right(agent: Agent, cluster: FakeCl
     cluster.wait_until(lambda: len(cluster.devices()) == 2)
 
 
-def test_a_node_made_anew_gets_slices_of_its_own(agent: Agent, cluster: FakeCluster) -> None:
+@pytest.mark.parametrize("collected", [True, False], ids=["collected", "not-collected-yet"])
+def test_a_node_made_anew_gets_slices_of_its_own(agent: Agent, cluster: FakeCluster, collected: bool) -> None:
+    """What the old one owned is collected with it, sooner or later."""
     started(agent, cluster)
     cluster.delete("/api/v1/nodes/node-1")
     fresh = cluster.put("/api/v1/nodes/node-1", {"kind": "Node", "metadata": {"name": "node-1"}})
-    cluster.wipe_slices()
+    if collected:
+        cluster.wipe_slices()
+    else:
+        agent.kill()
+        agent.start()
     cluster.wait_until(lambda: [item["metadata"]["ownerReferences"][0]["uid"] for item in cluster.slices()]
                        == [fresh["metadata"]["uid"]])  # fmt: skip
 
