@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Takes one guard line after the other out of the agent, and sees that the test that is there for it fails.
 
     tests/agent/guards.py [ROW…]
@@ -40,7 +40,7 @@ GUARDS = [
           "    if (lookup.facts && lookup.facts->claim.uid.empty()) {", "test_a_claim_that_was_replaced_is_refused"),
     Guard("claim of several pods", "agent/prepare/prepare.cpp", "if (facts.consumers.empty())", "if (facts.consumers.size() != 1)",
           "test_a_claim_of_two_pods_is_prepared_once"),
-    Guard("prepare twice in parallel", "agent/claim/claim_locks.cpp", "    while (!try_lock(file, byte)) {", "    while (false) {",
+    Guard("prepare twice in parallel", "agent/claim/claim_locks.cpp", "    while (!try_lock(file, byte)) {", "    while (!try_lock(file, byte) && false) {",
           "test_two_instances_on_one_node_keep_one_account"),
     Guard("prepare after unprepare", "agent/prepare/prepare_flow.cpp", "    if (late || (record != nullptr && !work.lookup.facts))",
           "    if (!late && record != nullptr && !work.lookup.facts)", "test_a_late_prepare_does_not_bring_an_unprepared_claim_back"),
@@ -51,7 +51,7 @@ GUARDS = [
     Guard("disk full", "agent/prepare/flow_unprepare.cpp", "    if (records_.save(tombstone)) return {};\n    return records_.erase(uid);",
           "    return records_.save(tombstone);", "no life of a node breaks an account, loses a file or keeps one"),
     Guard("reboot", "agent/prepare/prepare_flow.cpp", "record.state == ClaimState::started && record.boot_id == view.boot_id &&",
-          "record.state == ClaimState::started &&", "test_a_reboot_makes_the_same_files_again_and_resets_the_ledger"),
+          "record.state == ClaimState::started && view.boot_id.size() < 99 &&", "test_a_reboot_makes_the_same_files_again_and_resets_the_ledger"),
     Guard("kubelet restart", "agent/process/slice_publisher.cpp",
           "    if (!plan_publish(slice_devices(*inventory_, features_), seen, identity_).empty()) wake();",
           "    static_cast<void>(seen);", "test_slices_are_back_after_a_kubelet_wiped_them"),
@@ -98,14 +98,14 @@ GUARDS = [
           "test_a_share_gets_its_device_its_files_and_its_answer"),
     Guard("publish is tried again", "agent/process/slice_publisher.cpp",
           "            if (!done) again = steady_clock::now() + client::backoff(failures, random());",
-          "            if (!done) again = steady_clock::now() + std::chrono::hours(1);", "test_an_outage_during_a_change_loses_nothing"),
+          "            if (!done) again = steady_clock::now() + client::backoff(failures, random()) + std::chrono::hours(1);", "test_an_outage_during_a_change_loses_nothing"),
     Guard("CDI devices dropped silently", "agent/process/node_checks.cpp",
           "    return runtime_.cdi == CdiState::off ? runtime_.reason : std::string();", "    return std::string();",
           "test_a_runtime_with_cdi_off_gets_no_share"),
     Guard("nodes of MIG", "agent/cdi/driver_files.cpp", '{base + "/access", fmt::format("{}/ci{}/access", base, compute_instance)}',
-          '{base + "/access", std::string()}', "a MIG instance has the nodes of both of its capabilities"),
+          '{base + "/access", fmt::format("{}/ci{}/access", base, compute_instance + 7)}', "a MIG instance has the nodes of both of its capabilities"),
     Guard("what the library does not count", "agent/share/share_measure.cpp", "    if (now.mib != written.mib) write(share, overhead_offset(slot), bytes_of(now.mib));",
-          "", "a measured overhead is written for its slot and counts as used"),
+          "    if (now.mib == 7777777) write(share, overhead_offset(slot), bytes_of(now.mib));", "a measured overhead is written for its slot and counts as used"),
     Guard("sharing gate off", "agent/process/slice_publisher.cpp",
           '    if (any("/allowMultipleAllocations") || any("/requestPolicy")) features_.sharing = false;', "",
           "test_without_the_sharing_gate_no_device_is_ever_offered"),

@@ -186,7 +186,9 @@ def test_a_claim_of_two_pods_is_prepared_once(agent: Agent, cluster: FakeCluster
     claim = cluster.claim("shared", [{"device": device_name(1)}])
     claim["status"]["reservedFor"].append({"resource": "pods", "name": "second", "uid": "2"})
     cluster.put("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/shared", claim)
-    assert agent.kubelet.prepare_one(claim) == agent.kubelet.prepare_one(claim)
+    first = agent.kubelet.prepare_one(claim)
+    assert not first.error and [device.device_name for device in first.devices] == [device_name(1)]
+    assert agent.kubelet.prepare_one(claim) == first
 
 
 def test_results_of_other_drivers_are_left_alone(agent: Agent, cluster: FakeCluster) -> None:
