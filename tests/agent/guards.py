@@ -41,7 +41,7 @@ GUARDS = [
     Guard("claim of several pods", "agent/prepare/prepare.cpp", "if (facts.consumers.empty())", "if (facts.consumers.size() != 1)",
           "test_a_claim_of_two_pods_is_prepared_once"),
     Guard("prepare twice in parallel", "agent/claim/claim_locks.cpp", "    while (!try_lock(file, byte)) {", "    while (!try_lock(file, byte) && false) {",
-          "test_two_instances_on_one_node_keep_one_account"),
+          "what another instance holds is waited for"),
     Guard("prepare after unprepare", "agent/prepare/prepare_flow.cpp", "    if (late || (record != nullptr && !work.lookup.facts))",
           "    if (!late && record != nullptr && !work.lookup.facts)", "test_a_late_prepare_does_not_bring_an_unprepared_claim_back"),
     Guard("crash between CDI file and record", "agent/prepare/prepare_flow.cpp", "    return text && digest_of(*text) == record.cdi_digest;",

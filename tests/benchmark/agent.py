@@ -41,6 +41,7 @@ MEASURED = 64  # claims that are prepared and unprepared
 PAIRS = 5
 RESTARTS = 5
 PAUSED = 50  # claims that are asked for again, each after a pause
+SETTLING_SECONDS = 20  # what was at work before the idle time is done with it
 IDLE_SECONDS = 30
 
 
@@ -274,6 +275,7 @@ def measure(ours: Ours, peer: Peer, program: Path) -> Iterator[Row]:
     processes = process_of(ours), process_of(peer)
     load(program, ours, ours.measured)
     load(program, peer, peer.measured)
+    threading.Event().wait(SETTLING_SECONDS)
     before, began = [cpu(process) for process in processes], time.monotonic()
     threading.Event().wait(IDLE_SECONDS)
     passed = time.monotonic() - began
