@@ -45,16 +45,17 @@ def uuids(node: Node) -> list[str]:
 
 @pytest.fixture
 def operator(node: Node) -> Iterator[str]:
-    """Shows a driver where the Operator does, by a mount that comes after the agent."""
+    """Shows a driver where the Operator does, by a mount that comes after the agent. NVML comes last: that of a real driver does
+    not start without the device nodes, and a claim that is prepared before they are there has a container that cannot start."""
     library = BUILD / "standin" / "libnvidia-ml.so.1"
     in_cluster(node, f"""
         mkdir -p {OPERATOR}
         mount -t tmpfs -o mode=755,dev driver {OPERATOR}
         mkdir -p {OPERATOR}/usr/lib64 {OPERATOR}/usr/bin {OPERATOR}/dev
         cp {library} {OPERATOR}/usr/lib64/libnvidia-ml.so.{VERSION}
-        ln -s libnvidia-ml.so.{VERSION} {OPERATOR}/usr/lib64/libnvidia-ml.so.1
         touch {OPERATOR}/usr/lib64/libcuda.so.{VERSION} {OPERATOR}/usr/bin/nvidia-smi
-        for name in nvidiactl nvidia-uvm nvidia0; do mknod -m 666 {OPERATOR}/dev/$name c 1 3; done""")
+        for name in nvidiactl nvidia-uvm nvidia0; do mknod -m 666 {OPERATOR}/dev/$name c 1 3; done
+        ln -s libnvidia-ml.so.{VERSION} {OPERATOR}/usr/lib64/libnvidia-ml.so.1""")
     yield OPERATOR
     in_cluster(node, f"umount -l {OPERATOR}; rm -r /run/nvidia")
 
