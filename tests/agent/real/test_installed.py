@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,8 +54,9 @@ def test_the_installed_agent_publishes_and_gives_shares(node: Node, pods: Pods, 
     pods.simple("one", pods.template("t", share("2Gi", 20)))
     pods.running("one")
     assert pods.limits("one") == [(2 * GIB, 200)]
-    [build] = [path.name for path in (node.plugin / "lib").iterdir()]
-    assert f"/lib/{build}/libdrawbridge.so" in "".join((node.bed.cdi / name).read_text() for name in node.cdi_files())
+    # Builds of other tests may still lie beside it.
+    mounted = re.findall(r"/lib/([^/\"]+)/libdrawbridge\.so", "".join((node.bed.cdi / name).read_text() for name in node.cdi_files()))
+    assert mounted and {path.name for path in (node.plugin / "lib").iterdir()} >= set(mounted)
     log = installation.logs()
     assert '"verdict":"done"' in log and '"level":"error"' not in log
 
