@@ -212,7 +212,7 @@ Result<PrepareFlow::Answer> PrepareFlow::prepare_new(const Work& work) {
 /// Checks and stores what the claim is given, so that it counts in all sums from here on. The disk
 /// is waited for before the sums are locked: no claim waits for another's.
 Result<PrepareFlow::Begun> PrepareFlow::begin(const Work& work) {
-    auto begun = plan(work, {});
+    auto begun = plan(work);
     if (!begun) return begun;
     step("begin");
     const auto staged = records_.stage(begun->record);
@@ -227,19 +227,22 @@ Result<PrepareFlow::Begun> PrepareFlow::begin(const Work& work) {
                                 "read; it is being rebuilt",
                                 stored->unreadable.front()));
     }
-    auto checked = plan(work, stored->records);
-    if (!checked) return checked;
-    checked->record.time = begun->record.time;
-    // Another build of the library has come meanwhile.
-    if (!(checked->record == begun->record)) return store(*std::move(checked));
+    const PrepareView beside{work.view->pool, work.view->inventory, stored->records};
+    if (auto fits = plan_prepare(*work.lookup.facts, beside); !fits)
+        return tl::unexpected(fits.error());
+    auto build = build_for(*work.view);
+    if (!build) return tl::unexpected(build.error());
+    if (*build != begun->record.library) {  // another one has come meanwhile
+        begun->record.library = *std::move(build);
+        return store(named(*work.view, std::move(begun->record)));
+    }
     if (auto seen = (*staged)->commit(); !seen) return tl::unexpected(seen.error());
     return begun;
 }
 
-/// What the claim is given beside what `records` hold.
-Result<PrepareFlow::Begun> PrepareFlow::plan(const Work& work,
-                                             const std::vector<ClaimRecord>& records) {
-    const PrepareView view{work.view->pool, work.view->inventory, records};
+/// What the claim is given where nothing else is: whether that fits is known under the lock alone.
+Result<PrepareFlow::Begun> PrepareFlow::plan(const Work& work) {
+    const PrepareView view{work.view->pool, work.view->inventory, {}};
     auto shares = plan_prepare(*work.lookup.facts, view);
     if (!shares) return tl::unexpected(shares.error());
     auto build = build_for(*work.view);

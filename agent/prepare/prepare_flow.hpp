@@ -146,7 +146,7 @@ private:
     base::Result<Answer> prepare_again(const Work& work, ClaimRecord record);
     base::Result<Answer> prepare_new(const Work& work);
     base::Result<Begun> begin(const Work& work);
-    base::Result<Begun> plan(const Work& work, const std::vector<ClaimRecord>& records);
+    base::Result<Begun> plan(const Work& work);
     base::Result<Begun> begin_again(const NodeView& view, ClaimRecord record);
     base::Result<Answer> finish(const NodeView& view, const Begun& begun);
     base::Result<Begun> renew(const NodeView& view, ClaimRecord record);

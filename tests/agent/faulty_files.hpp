@@ -20,9 +20,9 @@ class FaultyFiles final : public Files {
 public:
     base::Result<void> write(const std::string& path, std::string_view text, WriteHow how,
                              mode_t) override {
-        // A crash comes before the rename, or behind it.
         const bool dies = dies_now();
         if (full) return base::fail(base::ErrorKind::internal, "no space left", path);
+        // A crash comes before the rename, or behind it.
         if (dies && crash_before) throw Crash();
         File& file = files_[path];
         file.now = text;
