@@ -1,19 +1,22 @@
-"""The preload library on a real GPU, as one command: `tests/gpu/run [--library PATH] [--out FOLDER]`.
+"""The preload library on a real GPU, as one command: `tests/gpu/run [--library PATH] [--front PATH] [--out FOLDER]`.
 
-Prints one line a check and writes results.json. Without a GPU it says so and fails nothing. Changes no setting of the
-card, resets nothing, takes no large managed memory."""
+Prints one line a check, also for what was not run and why, and writes results.json. Without a GPU it says so and fails
+nothing. Changes no setting of the card, resets nothing, takes no large managed memory."""
 
 from __future__ import annotations
 
 import argparse
 import glob
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,19 +25,26 @@ TREE = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "preload"))
 sys.path.insert(0, str(HERE.parent / "preload" / "record"))
 
-from share import MIB, UNLIMITED, Root, Share  # noqa: E402
+from share import FRONT_NAMES, MIB, UNLIMITED, FrontRoot, Root, Share, built_ways, ways_to_libcuda  # noqa: E402
 
 LIMIT = 3000 * MIB
 CONTEXT = 518 * MIB  # of one context on an H200 with driver 580, recorded
+SECONDS = 120  # only a hang reaches it
 
 results: dict[str, object] = {}
 counts = [0, 0]
+not_run: dict[str, str] = {}
 
 
-def program(name: str, environment: dict[str, str], *arguments: str, seconds: int = 120) -> dict[str, object]:
+def run(command: list[str], environment: dict[str, str], root: FrontRoot | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end, with `root` behind its front."""
+    how = root.entered(command, environment) if root else {"args": command, "env": environment}
+    return subprocess.run(**how, capture_output=True, text=True, timeout=SECONDS, check=False)  # type: ignore[call-overload]
+
+
+def program(name: str, environment: dict[str, str], *arguments: str, root: FrontRoot | None = None) -> dict[str, object]:
     """Runs a function of programs.py in a process of its own; its JSON, or what went wrong."""
-    done = subprocess.run([sys.executable, HERE / "programs.py", name, *arguments], env=environment | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True,
-                          timeout=seconds, check=False)  # fmt: skip
+    done = run([sys.executable, str(HERE / "programs.py"), name, *arguments], environment | {"PYTHONDONTWRITEBYTECODE": "1"}, root)
     try:
         return json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
@@ -47,20 +57,39 @@ def check(name: str, passed: bool, facts: object = None) -> None:
     results.setdefault(name.split(":")[0], facts)
 
 
-class Bench:
-    """A fresh root with one share of the first GPU."""
+def has(needed: object, reason: str, *names: str) -> bool:
+    """Whether what these checks need is there; says that they are not run where it is None."""
+    for name in names if needed is None else ():
+        print(f"not run: {name}: {reason}", flush=True)
+        not_run[name] = reason
+    return needed is not None
 
-    def __init__(self, library: Path, device: bytes) -> None:
-        self.library, self.device = library, device
-        self.folders = tempfile.mkdtemp(prefix="drawbridge-gpu-")
+
+def has_module(module: str, *names: str) -> bool:
+    return has(importlib.util.find_spec(module), f"Python has no {module}", *names)
+
+
+def has_command(command: str, *names: str) -> bool:
+    return has(shutil.which(command), f"there is no {command}", *names)
+
+
+class Bench:
+    """A fresh root with one share of the GPU."""
+
+    def __init__(self, library: Path, front: Path, device: bytes) -> None:
+        self.library, self.front, self.device = library, front, device
+        self.folders = Path(tempfile.mkdtemp(prefix="drawbridge-gpu-"))
         self.number = 0
 
-    def root(self) -> Root:
+    def folder(self) -> Path:
         self.number += 1
-        return Root(Path(self.folders) / str(self.number), self.library)
+        return self.folders / str(self.number)
 
-    def share(self, memory: int = LIMIT, **more: object) -> tuple[Root, Share]:
-        root = self.root()
+    def root(self) -> Root:
+        return Root(self.folder(), self.library)
+
+    def share(self, memory: int = LIMIT, root: Root | None = None, **more: object) -> tuple[Root, Share]:
+        root = root or self.root()
         return root, root.share("claim-0", self.device, memory, context=CONTEXT, **more)
 
 
@@ -104,12 +133,16 @@ def check_real_use(bench: Bench) -> None:
 
 def check_kinds(bench: Bench) -> None:
     root, share = bench.share()
-    got = program("kinds", root.environment())
+    results["kinds"] = got = program("kinds", root.environment())
+    are_counted("kinds", got, share)
+
+
+def are_counted(name: str, got: dict[str, object], share: Share) -> None:
+    """What `kinds` of programs.py found: a check for each kind."""
     for kind in ("linear", "async", "async freed by cuMemFree", "vmm", "array", "own pool"):
         facts = got.get(kind, got)
-        check(f"kinds: {kind} is refused at the limit and given back", isinstance(facts, list) and facts[1] == 2 and facts[0] > 2000 * MIB and facts[3] == [0], facts)
-    check("kinds: nothing is left at the end", share.slot(0)["errors"] == 0 and all(share.slot(0)[name] == 0 for name in ("linear", "array", "vmm")), [got, share.slot(0)])
-    results["kinds"] = got
+        check(f"{name}: {kind} is refused at the limit and given back", isinstance(facts, list) and facts[1] == 2 and 2000 * MIB < facts[0] < LIMIT and facts[3] == [0], facts)
+    check(f"{name}: nothing is left at the end", share.slot(0)["errors"] == 0 and all(share.slot(0)[gauge] == 0 for gauge in ("linear", "array", "vmm")), [got, share.slot(0)])
 
 
 def check_killed(bench: Bench) -> None:
@@ -121,7 +154,7 @@ def check_killed(bench: Bench) -> None:
             assert child.stdout is not None
             rounds.append(json.loads(child.stdout.readline())["taken"])
             child.kill()
-    check("killed: five processes in a row are killed full, each gets all of it", len(set(rounds)) == 1 and rounds[0] > 2000 * MIB, [rounds, share.used()])
+    check("killed: five processes in a row are killed full, each gets all of it", len(set(rounds)) == 1 and 2000 * MIB < rounds[0] < LIMIT, [rounds, share.used()])
 
 
 def check_changed(bench: Bench) -> None:
@@ -147,31 +180,49 @@ def check_overhead(bench: Bench) -> None:
 
 
 def check_frameworks(bench: Bench) -> None:
+    if has_module("torch", "torch native", "torch expandable", "torch async", "torch graph"):
+        check_torch(bench)
+    if has_module("cupy", "cupy"):
+        root, _ = bench.share()
+        got = program("cupy_fill", root.environment())
+        check("cupy: out of memory at the limit", "memory" in str(got.get("error")) and 2000 * MIB < got.get("taken", 0) < LIMIT, got)  # type: ignore[operator]
+    if has_module("jax", "jax"):
+        root, _ = bench.share()
+        got = program("jax_fill", root.environment())
+        check("jax: takes its three quarters of the share, not of the card", got.get("sum") == 1 << 30 and 0 < got["process"] <= LIMIT, got)  # type: ignore[operator]
+
+
+def check_torch(bench: Bench) -> None:
     for name, variables in (("native", {}), ("expandable", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}), ("async", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"})):
         root, share = bench.share()
         got = program("torch_fill", root.environment(**variables))
-        fine = "taken" in got and "memory" in str(got["error"]) and got["works"] and got["taken"] > 2000 * MIB and got["before"][1] == LIMIT and got["properties"] == LIMIT  # type: ignore[operator, index]
-        check(f"torch {name}: out of memory at the limit", bool(fine), got)
+        check(f"torch {name}: out of memory at the limit", is_torch_held(got), got)
         results[f"torch {name}"] = [got, share.slot(0)]
     root, _ = bench.share()
     check("torch graph: capture and replay are left whole", program("torch_graph", root.environment()).get("sum") == 3 * (1 << 20))
-    root, _ = bench.share()
-    got = program("cupy_fill", root.environment())
-    check("cupy: out of memory at the limit", "memory" in str(got.get("error")) and got.get("taken", 0) > 2000 * MIB, got)  # type: ignore[operator]
-    root, _ = bench.share()
-    got = program("jax_fill", root.environment())
-    check("jax: takes its three quarters of the share, not of the card", got.get("sum") == 1 << 30 and 0 < got["process"] <= LIMIT, got)  # type: ignore[operator]
+
+
+def is_torch_held(got: dict[str, object]) -> bool:
+    """What `torch_fill` of programs.py found in a share."""
+    return bool("taken" in got and "memory" in str(got["error"]) and got["works"] and 2000 * MIB < got["taken"] < LIMIT and got["before"][1] == LIMIT and got["properties"] == LIMIT)  # type: ignore[operator, index]
 
 
 def check_views(bench: Bench) -> None:
+    if has_module("pynvml", "views"):
+        check_pynvml(bench)
+    if has_command("nvidia-smi", "views: nvidia-smi shows the share"):
+        root, _ = bench.share()
+        smi = run(["nvidia-smi", "--query-gpu=memory.total,memory.used", "--format=csv,noheader,nounits"], root.environment())
+        check("views: nvidia-smi shows the share", smi.stdout.strip().startswith(f"{LIMIT // MIB},"), smi.stdout + smi.stderr)
+
+
+def check_pynvml(bench: Bench) -> None:
     root, _ = bench.share()
     got = program("views", root.environment())
     nvml = got.get("nvml", [0, 0, 0])
     check("views: pynvml and the driver agree", nvml[0] == got.get("total") and nvml[1] == got.get("free") and got["nvml_v2"][:3] == nvml, got)  # type: ignore[index]
     check("views: own process with its bytes, nobody else", got.get("processes") == [[True, nvml[2]]], got)  # type: ignore[index]
     check("views: settings are refused", got.get("setting") == "NVMLError_NoPermission", got)
-    smi = subprocess.run(["nvidia-smi", "--query-gpu=memory.total,memory.used", "--format=csv,noheader,nounits"], env=root.environment(), capture_output=True, text=True, check=False)
-    check("views: nvidia-smi shows the share", smi.stdout.strip().startswith(f"{LIMIT // MIB},"), smi.stdout + smi.stderr)
 
 
 def check_ways(bench: Bench) -> None:
@@ -199,6 +250,8 @@ FORCE = 1
 
 def check_compute(bench: Bench) -> None:
     """Products in a second at a limit against those without, native runs before and after."""
+    if not has_module("torch", "compute"):
+        return
     root, _ = bench.share(UNLIMITED)
     bare = [program("torch_busy", dict(os.environ), "4").get("rate")]
     table = {}
@@ -224,13 +277,15 @@ def check_compute(bench: Bench) -> None:
 
 def check_cost(bench: Bench) -> None:
     """The recorder's cost program with and without the library, alternating; medians of three each."""
-    work = Path(bench.folders)
+    if not has_command("gcc", "cost"):
+        return
+    work = bench.folders
     subprocess.run(["gcc", "-O2", "-o", work / "cost", HERE.parent / "preload" / "record" / "cost.c", "-ldl"], check=True)
     root, _ = bench.share(UNLIMITED, physical=1 << 37)
     times: dict[str, dict[str, list[float]]] = {}
     for _ in range(3):
         for kind, environment in (("bare", dict(os.environ)), ("library", root.environment())):
-            done = subprocess.run([work / "cost"], env=environment, capture_output=True, text=True, timeout=60, check=False)
+            done = run([str(work / "cost")], environment)
             for line in done.stdout.splitlines():
                 name, value, *_ = line.split()
                 times.setdefault(name, {}).setdefault(kind, []).append(float(value))
@@ -241,23 +296,84 @@ def check_cost(bench: Bench) -> None:
     check("cost: measured", "alloc_free_512" in table, table)
 
 
+# ----------------------------------------------------------------------------------------------------- front
+
+BLOCKS = (LIMIT - CONTEXT) // (2 * MIB)  # that fit into the share beside a context
+DRIVER = "import ctypes; ctypes.CDLL('libcuda.so.1'); print(*[line.split()[-1] for line in open('/proc/self/maps') if 'libcuda.so' in line][:1])"
+
+
+def check_front(bench: Bench) -> None:
+    """The front in the place of libcuda.so.1: by every way to the driver a program is held, also by those that lead past a
+    preloaded library."""
+    apart = way_to_mount()
+    if has(apart, "this user may make no mounts of its own", "front") and has_command("gcc", "front"):
+        driver = Path(run([sys.executable, "-c", DRIVER], dict(os.environ)).stdout.strip())
+        ways = bench.folder()
+        ways.mkdir()
+        built_ways(ways, driver)
+        is_open_without(bench, ways)
+        for preload, name in ((False, "front"), (True, "front beside the library")):
+            root = FrontRoot(bench.folder(), bench.library, bench.front, driver)
+            root.apart = apart  # type: ignore[assignment]
+            is_held(bench, root, ways, preload, name)
+
+
+def is_held(bench: Bench, root: FrontRoot, ways: Path, preload: bool, name: str) -> None:
+    environment = root.environment(preload)
+
+    def fresh() -> Share:
+        root.clear()
+        return bench.share(root=root)[1]
+
+    for way, command in ways_to_libcuda(ways, root.libraries / FRONT_NAMES[1]).items():
+        share = fresh()
+        done = run(command, environment, root)
+        held = re.fullmatch(rf"0 {BLOCKS} 2 2 \d+\n", done.stdout) and share.used() == [LIMIT] and share.slot(0)["denied"] > 0
+        check(f"{name}: {way} is refused at the limit", bool(held), [done.stdout, done.stderr[-300:], share.used()])
+    share = fresh()
+    are_counted(name, program("kinds", environment, root=root), share)
+    if has_module("torch", f"{name}: torch"):
+        fresh()
+        got = program("torch_fill", environment, root=root)
+        check(f"{name}: torch is out of memory at the limit", is_torch_held(got), got)
+
+
+def way_to_mount() -> list[str] | None:
+    """Begin of a command that has mounts of its own: as root, else in a user namespace; None where neither is allowed."""
+    for apart in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
+        if shutil.which("unshare") and run([*apart, "mount", "-t", "tmpfs", "none", "/run"], dict(os.environ)).returncode == 0:
+            return apart
+    return None
+
+
+def is_open_without(bench: Bench, ways: Path) -> None:
+    """What the front is there for: without it these ways lead past the library, as docs/preload.md says."""
+    beyond = BLOCKS + 16
+    for way, command in {"dlmopen": [str(ways / "ways"), "namespace", "libcuda.so.1"], "RTLD_DEEPBIND": [str(ways / "ways"), "deep", str(ways / "plugin.so")]}.items():
+        root, _ = bench.share()
+        done = run([*command, str(beyond)], root.environment())
+        check(f"front: without it {way} leads past the limit", done.stdout.startswith(f"0 {beyond} 0 0 "), [done.stdout, done.stderr[-300:]])
+
+
 CHECKS: list[Callable[[Bench], None]] = [check_ways, check_linear, check_real_use, check_kinds, check_killed, check_changed, check_overhead, check_views, check_refusals,
-                                         check_cost, check_compute, check_frameworks]  # fmt: skip
+                                         check_front, check_cost, check_compute, check_frameworks]  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", type=Path, default=TREE / "build" / "release" / "lib" / "libdrawbridge.so")
+    parser.add_argument("--front", type=Path, default=TREE / "build" / "release" / "lib" / "libdrawbridge-libcuda.so")
+    parser.add_argument("--device", type=lambda text: uuid.UUID(text).bytes, help="UUID of the card (default: the first that nvidia-smi names)")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", help="run only the checks whose name contains this")
+    parser.add_argument("--only", nargs="+", metavar="WORD", help="run only the checks whose name contains one of these")
     options = parser.parse_args()
-    device = gpu_uuid()
+    device = options.device or gpu_uuid()
     if device is None:
         print("tests/gpu/run: this machine has no NVIDIA GPU; nothing was run, nothing failed")
         return 0
-    bench = Bench(options.library, device)
+    bench = Bench(options.library, options.front, device)
     for one in CHECKS:
-        if options.only and options.only not in one.__name__:
+        if options.only and not any(word in one.__name__ for word in options.only):
             continue
         began = time.monotonic()
         try:
@@ -265,10 +381,11 @@ def main() -> int:
         except Exception as error:  # one broken check must not hide the others
             check(f"{one.__name__}: runs", False, f"{type(error).__name__}: {error}")
         print(f"     ({one.__name__}: {time.monotonic() - began:.1f} s)", flush=True)
+    results["not run"] = not_run
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    print(f"{counts[0]} passed, {counts[1]} failed")
+    print(f"{counts[0]} passed, {counts[1]} failed, {len(not_run)} not run")
     return 1 if counts[1] else 0
 
 

@@ -36,10 +36,10 @@ def card(index: int) -> bytes:
 class Bench:
     """A root of its own, and a world of cards of its own."""
 
-    def __init__(self, folder: Path, library: Path = LIBRARY) -> None:
+    def __init__(self, folder: Path, library: Path = LIBRARY, root: Root | None = None) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
-        self.root = Root(folder / "root", library)
+        self.root = root or Root(folder / "root", library)
         self.variables = {"DRAWBRIDGE_STANDIN_STATE": str(folder / "world"), "LD_LIBRARY_PATH": str(STANDIN), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def share(self, memory: int, name: str = "claim-0", device: int = 0, **more: object) -> Share:

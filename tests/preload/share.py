@@ -1,10 +1,12 @@
-"""Makes what the node agent makes for a container: the library in its place and the two files of each share."""
+"""Makes what the node agent makes for a container: the library in its place, the front where a node has it, and the two files
+of each share."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import struct
+import subprocess
 import uuid
 from pathlib import Path
 
@@ -80,7 +82,66 @@ class Root:
         shutil.copy(library, self.library)
 
     def share(self, name: str, device: bytes, memory: int, **more: object) -> Share:
+        """Makes a share of a card."""
         return Share(self.folder, name, device, memory, **more)  # type: ignore[arg-type]
+
+    def clear(self) -> None:
+        """Takes all shares away."""
+        for share in (self.folder / "shares").iterdir():
+            shutil.rmtree(share)
 
     def environment(self, **more: str) -> dict[str, str]:
         return os.environ | {"LD_PRELOAD": str(self.library)} | more
+
+
+FRONT_NAMES = ("libcuda.so.1", "libcuda.so.580.159")  # the driver's file has a versioned name too
+# A shell of its own for the mounts: the library is preloaded into the command alone, since before them there is no such file.
+ENTER = 'mount -t tmpfs none /run && mkdir /run/drawbridge && mount --bind "$1" /run/drawbridge && shift && exec "$@"'
+LOADER = ("LD_PRELOAD", "LD_LIBRARY_PATH")
+
+
+class FrontRoot(Root):
+    """Also what a container has on a node where the front stands in the place of libcuda.so.1: the driver's file at its fixed place,
+    and a folder of libraries in which every name of that file is the front's."""
+
+    def __init__(self, folder: Path, library: Path, front: Path, driver: Path, names: tuple[str, ...] = FRONT_NAMES) -> None:
+        super().__init__(folder, library)
+        self.driver, self.libraries = folder / "driver" / "libcuda.so.1", folder / "libraries"
+        self.apart = ["unshare", "--mount"]  # to a mount namespace of its own
+        self.driver.parent.mkdir()
+        self.libraries.mkdir()
+        shutil.copy(driver, self.driver)
+        shutil.copy(front, folder / "front")
+        for name in names:
+            (self.libraries / name).hardlink_to(folder / "front")
+
+    def environment(self, preload: bool = True, **more: str) -> dict[str, str]:
+        """That of a command which `entered` runs."""
+        preloaded = {"LD_PRELOAD": "/run/drawbridge/lib/libdrawbridge.so"} if preload else {}
+        path = {"LD_LIBRARY_PATH": ":".join(filter(None, [str(self.libraries), os.environ.get("LD_LIBRARY_PATH")]))}
+        return os.environ | preloaded | path | more
+
+    def entered(self, command: list[str], environment: dict[str, str]) -> dict[str, object]:
+        """Arguments of subprocess.run that run a command with mounts of its own, in which this folder is /run/drawbridge."""
+        loaded = [f"{name}={environment[name]}" for name in LOADER if name in environment]
+        entered = [*self.apart, "sh", "-c", ENTER, "sh", str(self.folder), "env", *loaded, *command]
+        return {"args": entered, "env": {name: value for name, value in environment.items() if name not in LOADER}}
+
+
+def built_ways(folder: Path, driver: Path) -> Path:
+    """Builds programs/ways.c in a folder: as a program, as one that is linked to the driver, and as a library that is."""
+    source = Path(__file__).resolve().parent / "programs" / "ways.c"
+    for name, flags in {"ways": [], "linked": ["-DLINKED", driver], "plugin.so": ["-DPLUGIN", "-shared", "-fPIC", driver]}.items():
+        subprocess.run(["gcc", "-w", "-o", folder / name, source, *flags], check=True)
+    return folder
+
+
+def ways_to_libcuda(ways: Path, versioned: Path) -> dict[str, list[str]]:
+    """The command of each way that a program can come to the driver's functions. `versioned`: the path of the file that is there by
+    another name."""
+    plugin, program, linked = str(ways / "plugin.so"), str(ways / "ways"), str(ways / "linked")
+    return {
+        "linked": [linked, "link"], "RTLD_NEXT": [linked, "next"], "RTLD_DEFAULT": [linked, "default"], "dlopen, global": [program, "global"],
+        "dlopen, private": [program, "private"], "cuGetProcAddress": [program, "look-up"], "dlmopen": [program, "namespace", "libcuda.so.1"],
+        "RTLD_DEEPBIND": [program, "deep", plugin], "a plugin": [program, "plugin", plugin], "its versioned name": [program, "private", str(versioned)],
+    }  # fmt: skip

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import CONTEXT, FRONT, HERE, STANDIN, TREE, Bench
+from conftest import CONTEXT, FRONT, STANDIN, TREE, Bench
 from front import DRIVER, VERSIONED, FrontBench
-from share import MIB, Share
+from share import MIB, Share, built_ways, ways_to_libcuda
 
 BLOCKS = 256  # of 2 MiB, that fit into the share beside a context
 LIMIT = CONTEXT + BLOCKS * 2 * MIB
@@ -19,12 +19,7 @@ FULL = f"0 {BLOCKS} 2 2 13000\n"  # the version is the driver's own answer: that
 
 @pytest.fixture(scope="session")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with programs/ways.c as a program, as one that is linked to the driver, and as a library that is."""
-    folder = tmp_path_factory.mktemp("ways")
-    source, driver = HERE / "programs" / "ways.c", str(STANDIN / "libcuda.so.1")
-    for name, flags in {"ways": [], "linked": ["-DLINKED", driver], "plugin.so": ["-DPLUGIN", "-shared", "-fPIC", driver]}.items():
-        subprocess.run(["gcc", "-w", "-o", folder / name, source, *flags], check=True)
-    return folder
+    return built_ways(tmp_path_factory.mktemp("ways"), STANDIN / "libcuda.so.1")
 
 
 @pytest.fixture
@@ -43,14 +38,10 @@ def is_full(share: Share, limit: int = LIMIT, slots: int = 1) -> None:
     assert sum(share.slot(index)["denied"] for index in range(slots)) > 0
 
 
-@pytest.mark.parametrize("way", ["linked link", "linked next", "linked default", "ways global", "ways private", "ways look-up",
-                                 "ways namespace", "ways deep", "ways plugin", "ways versioned"])  # fmt: skip
+@pytest.mark.parametrize("way", ways_to_libcuda(Path(), Path()))
 def test_every_way_reaches_the_limit_and_not_a_mib_more(way: str, preload: bool, bench: FrontBench, ways: Path) -> None:
     share = bench.share(LIMIT)
-    program, name = way.split()
-    arguments = {"deep": ["deep", str(ways / "plugin.so")], "plugin": ["plugin", str(ways / "plugin.so")],
-                 "versioned": ["private", str(bench.libraries / VERSIONED)]}  # fmt: skip
-    done = bench.run([str(ways / program), *arguments.get(name, [name])], preload)
+    done = bench.run(ways_to_libcuda(ways, bench.libraries / VERSIONED)[way], preload)
     assert (done.returncode, done.stdout, done.stderr) == (0, FULL, ""), done
     is_full(share)
 
@@ -60,7 +51,7 @@ def test_a_library_behind_the_front_gets_no_way_past_it_by_rtld_next(bench: Fron
     share = bench.share(LIMIT)
     program = tmp_path / "program"
     source = tmp_path / "program.c"
-    source.write_text("void run_next(void); int cuInit(unsigned); int main(int n, char** a) { if (n > 1) cuInit(0); run_next(); return 0; }")
+    source.write_text("void run_next(long); int cuInit(unsigned); int main(int n, char** a) { if (n > 1) cuInit(0); run_next(1l << 30); return 0; }")
     subprocess.run(["gcc", "-o", program, source, "-Wl,--no-as-needed", STANDIN / "libcuda.so.1", ways / "plugin.so", f"-Wl,-rpath,{ways}"], check=True)
     done = bench.run([str(program)])
     assert (done.returncode, done.stdout) == (0, FULL), done

@@ -1,5 +1,6 @@
 /* Fills the share of card 0 through driver functions that are got by one way, in steps of 2 MiB, then asks for 1 MiB more:
- *   ways WAY        prints status of cuInit, blocks, the status that ended it, the last status, the driver's version
+ *   ways WAY [FILE [MOST]]  prints status of cuInit, blocks, the status that ended it, the last status, the driver's version
+ * FILE: the library that is opened. MOST: blocks at which it ends although more could be had.
  * Built with LINKED it refers to the functions by name; built with PLUGIN it is a library that does. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -62,26 +63,27 @@ static Function linked[functions] = {(Function)cuInit, (Function)cuDevicePrimary
 #endif
 
 #ifdef PLUGIN
-void run(void) {
-    fill(linked, 1l << 30);
+void run(long most) {
+    fill(linked, most);
 }
 
-void run_next(void) {
+void run_next(long most) {
     Function function[functions];
     by_symbol(RTLD_NEXT, function);
-    fill(function, 1l << 30);
+    fill(function, most);
 }
 #else
-static void call(const char* file, int flags, const char* name) {
-    ((Function)must(dlsym(must(dlopen(file, flags), file), name), name))();
+static void call(const char* file, int flags, const char* name, long most) {
+    ((void (*)(long))must(dlsym(must(dlopen(file, flags), file), name), name))(most);
 }
 
 int main(int count, char** arguments) {
     Function function[functions];
     const char* way = arguments[1];
     const char* file = count > 2 ? arguments[2] : "libcuda.so.1";
+    long most = count > 3 ? atol(arguments[3]) : 1l << 30;
 #ifdef LINKED
-    if (strcmp(way, "link") == 0) return fill(linked, 1l << 30), 0;
+    if (strcmp(way, "link") == 0) return fill(linked, most), 0;
     if (strcmp(way, "nothing") == 0) return printf("%d\n", linked[init] != NULL), 0;
     if (strcmp(way, "next") == 0) by_symbol(RTLD_NEXT, function);
     if (strcmp(way, "default") == 0) by_symbol(RTLD_DEFAULT, function);
@@ -90,16 +92,16 @@ int main(int count, char** arguments) {
     if (strcmp(way, "private") == 0) by_symbol(must(dlopen(file, RTLD_LAZY | RTLD_LOCAL), file), function);
     if (strcmp(way, "namespace") == 0) by_symbol(must(dlmopen(LM_ID_NEWLM, file, RTLD_NOW), file), function);
     if (strcmp(way, "look-up") == 0) by_look_up(must(dlopen(file, RTLD_LAZY | RTLD_LOCAL), file), function);
-    if (strcmp(way, "deep") == 0) return call(file, RTLD_NOW | RTLD_DEEPBIND, "run"), 0;
-    if (strcmp(way, "plugin") == 0) return call(file, RTLD_NOW, "run"), 0;
-    if (strcmp(way, "plugin next") == 0) return call(file, RTLD_NOW, "run_next"), 0;
+    if (strcmp(way, "deep") == 0) return call(file, RTLD_NOW | RTLD_DEEPBIND, "run", most), 0;
+    if (strcmp(way, "plugin") == 0) return call(file, RTLD_NOW, "run", most), 0;
+    if (strcmp(way, "plugin next") == 0) return call(file, RTLD_NOW, "run_next", most), 0;
     if (strcmp(way, "two") == 0) { /* half of 256 blocks here, the rest in another namespace */
         by_symbol(must(dlopen(file, RTLD_LAZY), file), function);
         fill(function, 128);
         by_symbol(must(dlmopen(LM_ID_NEWLM, file, RTLD_NOW), file), function);
     }
 #endif
-    fill(function, 1l << 30);
+    fill(function, most);
     return 0;
 }
 #endif

@@ -1,0 +1,59 @@
+"""The checks of tests/gpu, on the stand-in driver: they pass where all is well, and find what is not."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import uuid
+from pathlib import Path
+
+from conftest import FRONT, LIBRARY, SECONDS, STANDIN, TREE, card
+from share import ways_to_libcuda
+
+PLAN = TREE / "tests" / "gpu" / "run"
+MEMORY = ["ways", "linear", "real_use", "kinds", "killed", "changed", "overhead", "refusals", "front"]  # the rest needs the GPU's own programs
+WAYS = set(ways_to_libcuda(Path(), Path()))
+
+
+def plan(world: Path, *only: str, library: Path = LIBRARY, front: Path = FRONT) -> subprocess.CompletedProcess[str]:
+    command = [PLAN, "--device", str(uuid.UUID(bytes=card(0))), "--library", library, "--front", front, "--out", world / "out", "--only", *only]
+    environment = os.environ | {"DRAWBRIDGE_STANDIN_STATE": str(world / "cards"), "DRAWBRIDGE_STANDIN_BYTES": str(8 << 30), "LD_LIBRARY_PATH": str(STANDIN)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def lines(output: str, word: str) -> set[str]:
+    return set(re.findall(rf"^{word} (.*?)(?:: (?:[\[{{\"].*|null))?$", output, re.MULTILINE))
+
+
+def test_without_a_gpu_nothing_is_run_and_nothing_fails() -> None:
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev && exec "$1"', "sh", PLAN], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (0, "tests/gpu/run: this machine has no NVIDIA GPU; nothing was run, nothing failed\n"), done
+
+
+def test_every_memory_check_passes_on_the_stand_in(tmp_path: Path) -> None:
+    done = plan(tmp_path, *MEMORY)
+    assert (done.returncode, lines(done.stdout, "FAIL")) == (0, set()), done
+    passed = lines(done.stdout, "ok  ")
+    assert {line.split(":")[0] for line in passed} >= {"ways", "linear", "kinds", "killed", "front", "front beside the library"}
+    for name in ("front", "front beside the library"):
+        assert {f"{name}: {way} is refused at the limit" for way in WAYS} <= passed
+    assert (tmp_path / "out" / "results.json").exists()
+
+
+def test_a_front_that_holds_nobody_is_found(tmp_path: Path) -> None:
+    """The driver itself in the place of the front: what a preloaded library does not see is open, and all is where there is none."""
+    done = plan(tmp_path, "front", front=STANDIN / "libcuda.so.1")
+    assert done.returncode == 1, done
+    failed = {line.removesuffix(" is refused at the limit") for line in lines(done.stdout, "FAIL") if line.endswith(" at the limit")}
+    assert failed == {f"front: {way}" for way in WAYS} | {f"front beside the library: {way}" for way in ("dlmopen", "RTLD_DEEPBIND")}
+
+
+def test_a_library_that_holds_nobody_is_found(tmp_path: Path) -> None:
+    """A driver in its place, which any program asks first."""
+    done = plan(tmp_path, "linear", "kinds", "killed", "refusals", library=STANDIN / "libcuda.so.1")
+    assert done.returncode == 1, done
+    failed = lines(done.stdout, "FAIL")
+    kinds = {f"kinds: {kind} is refused at the limit and given back" for kind in ("linear", "async", "async freed by cuMemFree", "vmm", "array", "own pool")}
+    assert failed >= kinds | {"linear: total is the limit everywhere", "refusals: no share at all", "refusals: limits of another boot"}
+    assert any(line.startswith("killed:") for line in failed)
