@@ -68,8 +68,7 @@ int launch(const void* stream, unsigned blocks) {
     Queue& queue = queues()[stream];
     const std::uint64_t begin = std::max(now(), queue.end);
     queue.end = begin + length;
-    count_busy(driver().visible[static_cast<std::size_t>(current()->device)], wall(begin),
-               wall(queue.end));
+    count_busy(card(current()->device), wall(begin), wall(queue.end));
     queue.ends.push_back(queue.end);
     std::atomic_ref(world().busy_ns).fetch_add(length);
     return success;

@@ -1,21 +1,9 @@
-// Devices, contexts, streams and events of the stand-in.
+// Contexts of the stand-in.
 #include "tests/preload/standin/count.hpp"
 #include "tests/preload/standin/driver.hpp"
 #include "tests/preload/standin/world.hpp"
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <dlfcn.h>
-#include <string>
-#include <unistd.h>
-
 namespace standin {
-
-Driver& driver() {
-    static auto* made = new Driver;
-    return *made;
-}
 
 std::vector<Context*>& context_stack() {
     static thread_local std::vector<Context*> stack;
@@ -40,45 +28,26 @@ std::uint64_t rounded(std::uint64_t bytes, std::uint64_t step) {
 
 namespace {
 
-// CUDA_VISIBLE_DEVICES as a list of ordinals, which may reorder.
-std::vector<int> visible_cards() {
-    std::vector<int> cards;
-    const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
-    for (std::uint32_t card = 0; text == nullptr && card < world().devices; ++card)
-        cards.push_back(static_cast<int>(card));
-    for (const char* at = text; at != nullptr && *at != '\0';) {
-        const int card = std::atoi(at);
-        if (card < 0 || card >= static_cast<int>(world().devices)) break;
-        cards.push_back(card);
-        at = std::strchr(at, ',');
-        if (at != nullptr) ++at;
-    }
-    return cards;
-}
-
-bool known(int device) {
-    return device >= 0 && device < static_cast<int>(driver().visible.size());
-}
-int card(int device) {
-    return driver().visible[static_cast<std::size_t>(device)];
-}
-
-int make_context(void** context, int device, bool primary) {
-    if (context == nullptr) return invalid_value;
-    if (!known(device)) return invalid_device;
-    if (!take_overhead(card(device), context_bytes)) return out_of_memory;
-    auto* made =
-        new Context{device, primary, 1024, {1024, 8650752, 8388608, 2, 2048, 128, 0, 0}, {}, false};
-    driver().contexts.insert(made);
-    count_context(card(device), 1);
-    *context = made;
+int enliven(Context* context) {
+    if (!take_overhead(card(context->device), context_bytes)) return out_of_memory;
+    driver().contexts.insert(context);
+    count_context(card(context->device), 1);
+    context->destroyed = false;
     return success;
 }
 
 int created(void** context, int device) {
-    const int status = make_context(context, device, false);
-    if (status == success) context_stack().push_back(static_cast<Context*>(*context));
-    return status;
+    if (context == nullptr) return invalid_value;
+    if (!known(device)) return invalid_device;
+    auto* made = new Context{.device = device};
+    const int status = enliven(made);
+    if (status != success) {
+        delete made;
+        return status;
+    }
+    context_stack().push_back(made);
+    *context = made;
+    return success;
 }
 
 std::uint64_t stack_bytes(std::uint64_t each) {
@@ -87,8 +56,9 @@ std::uint64_t stack_bytes(std::uint64_t each) {
 
 }  // namespace
 
-void destroy_context(Context* context) {
+void destroy_context(Context* context, Farewells& farewells) {
     Driver& d = driver();
+    farewells.take(context);
     for (auto at = d.blocks.begin(); at != d.blocks.end();) {
         const bool dies = at->second.context == context;
         if (dies) give_blocks(card(at->second.device), at->second.taken);
@@ -104,9 +74,17 @@ void destroy_context(Context* context) {
                   context_bytes + stack_bytes(context->limits[0]) - stack_bytes(1024));
     count_context(card(context->device), -1);
     d.contexts.erase(context);
-    context->destroyed = context->primary;
-    if (!context->primary) std::erase(context_stack(), context);
+    if (context->primary)
+        *context = {.device = context->device, .primary = true};
+    else
+        std::erase(context_stack(), context);
     synchronize();
+}
+
+Context* primary_of(int device) {
+    Context*& primary = driver().primary[device];
+    if (primary == nullptr) primary = new Context{.device = device, .primary = true};
+    return primary;
 }
 
 }  // namespace standin
@@ -115,120 +93,14 @@ using namespace standin;
 
 extern "C" {
 
-int cuInit(unsigned flags) {
-    COUNT_CALL("cuInit");
-    std::lock_guard guard(driver().lock);
-    if (flags != 0) return invalid_value;
-    if (driver().forked) return not_initialized;
-    driver().visible = visible_cards();
-    if (driver().visible.empty()) return 100;
-    if (!driver().usable)
-        pthread_atfork(nullptr, nullptr, [] {
-            driver().usable = false;
-            driver().forked = true;
-        });
-    driver().usable = true;
-    holder();
-    return success;
-}
-
-int cuDriverGetVersion(int* result) {
-    COUNT_CALL("cuDriverGetVersion");
-    if (result == nullptr) return invalid_value;
-    *result = driver_version();
-    return success;
-}
-
-int cuDeviceGetCount(int* count) {
-    COUNT_CALL("cuDeviceGetCount");
-    NEEDS_INIT();
-    if (count == nullptr) return invalid_value;
-    *count = static_cast<int>(driver().visible.size());
-    return success;
-}
-
-int cuDeviceGet(int* device, int ordinal) {
-    COUNT_CALL("cuDeviceGet");
-    NEEDS_INIT();
-    if (!known(ordinal)) return invalid_device;
-    *device = ordinal;
-    return success;
-}
-
-int cuDeviceGetName(char* name, int length, int device) {
-    COUNT_CALL("cuDeviceGetName");
-    NEEDS_INIT();
-    if (!known(device)) return invalid_device;
-    std::strncpy(name, "Stand-in H200", static_cast<std::size_t>(length));
-    return success;
-}
-
-int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
-    COUNT_CALL("cuDeviceGetUuid_v2");
-    NEEDS_INIT();
-    if (!known(device)) return invalid_device;
-    unsigned char made[16];
-    uuid_of(card(device), made);
-    std::memcpy(uuid, made, sizeof made);
-    return success;
-}
-
-int cuDeviceGetUuid(unsigned char* uuid, int device) {
-    return cuDeviceGetUuid_v2(uuid, device);
-}
-
-int cuDeviceGetAttribute(int* value, int attribute, int device) {
-    COUNT_CALL("cuDeviceGetAttribute");
-    NEEDS_INIT();
-    if (value == nullptr) return invalid_value;
-    if (!known(device)) return invalid_device;
-    switch (attribute) {
-        case 16:
-            *value = multiprocessors;
-            break;
-        case 39:
-            *value = threads_per_multiprocessor;
-            break;
-        case 75:
-            *value = 9;
-            break;
-        case 1:
-            *value = 1024;
-            break;
-        case 10:
-            *value = 32;
-            break;
-        case 41:
-        case 102:
-        case 115:
-            *value = 1;
-            break;  // unified addressing, virtual memory, pools
-        default:
-            *value = 0;
-    }
-    return success;
-}
-
-int cuDeviceTotalMem_v2(std::uint64_t* bytes, int device) {
-    COUNT_CALL("cuDeviceTotalMem_v2");
-    NEEDS_INIT();
-    if (bytes == nullptr) return invalid_value;
-    if (!known(device)) return invalid_device;
-    *bytes = world().bytes[card(device)];
-    return success;
-}
-
 int cuDevicePrimaryCtxRetain(void** context, int device) {
     COUNT_CALL("cuDevicePrimaryCtxRetain");
     NEEDS_INIT();
     if (!known(device)) return invalid_device;
-    Context*& primary = driver().primary[device];
-    void* made = primary;
-    if (primary == nullptr) {
-        const int status = make_context(&made, device, true);
-        if (status != success) return status;
-        primary = static_cast<Context*>(made);
-    }
+    if (context == nullptr) return invalid_value;
+    Context* primary = primary_of(device);
+    const int status = primary->destroyed ? enliven(primary) : success;
+    if (status != success) return status;
     ++driver().retained[device];
     *context = primary;
     return success;
@@ -236,22 +108,32 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
 
 int cuDevicePrimaryCtxRelease_v2(int device) {
     COUNT_CALL("cuDevicePrimaryCtxRelease_v2");
+    Farewells farewells;
     NEEDS_INIT();
     if (!known(device) || driver().retained[device] == 0) return invalid_context;
     if (--driver().retained[device] > 0) return success;
-    destroy_context(driver().primary[device]);
-    driver().primary[device] = nullptr;
+    destroy_context(primary_of(device), farewells);
     return success;
+}
+
+int cuDevicePrimaryCtxRelease(int device) {
+    COUNT_CALL("cuDevicePrimaryCtxRelease");
+    return cuDevicePrimaryCtxRelease_v2(device);
 }
 
 int cuDevicePrimaryCtxReset_v2(int device) {
     COUNT_CALL("cuDevicePrimaryCtxReset_v2");
+    Farewells farewells;
     NEEDS_INIT();
     if (!known(device)) return invalid_device;
-    if (driver().primary[device] != nullptr) destroy_context(driver().primary[device]);
-    driver().primary[device] = nullptr;
+    if (!primary_of(device)->destroyed) destroy_context(primary_of(device), farewells);
     driver().retained[device] = 0;
     return success;
+}
+
+int cuDevicePrimaryCtxReset(int device) {
+    COUNT_CALL("cuDevicePrimaryCtxReset");
+    return cuDevicePrimaryCtxReset_v2(device);
 }
 
 int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
@@ -259,7 +141,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
     NEEDS_INIT();
     if (!known(device)) return invalid_device;
     *flags = 0;
-    *active = driver().primary[device] != nullptr;
+    *active = !primary_of(device)->destroyed;
     return success;
 }
 
@@ -283,9 +165,10 @@ int cuCtxCreate_v4(void** context, void*, unsigned, int device) {
 
 int cuCtxDestroy_v2(Context* context) {
     COUNT_CALL("cuCtxDestroy_v2");
+    Farewells farewells;
     NEEDS_INIT();
     if (driver().contexts.count(context) == 0) return invalid_context;
-    destroy_context(context);
+    destroy_context(context, farewells);
     return success;
 }
 
@@ -329,6 +212,15 @@ int cuCtxGetDevice(int* device) {
     return success;
 }
 
+int cuCtxGetApiVersion(Context* context, unsigned* version) {
+    COUNT_CALL("cuCtxGetApiVersion");
+    NEEDS_INIT();
+    if (context == nullptr) context = current();
+    if (driver().contexts.count(context) == 0) return invalid_context;
+    *version = 3020;
+    return success;
+}
+
 int cuCtxSynchronize() {
     COUNT_CALL("cuCtxSynchronize");
     wait_for_work();
@@ -365,14 +257,6 @@ int cuCtxSetLimit(unsigned limit, std::uint64_t value) {
 int cuModuleGetLoadingMode(int* mode) {
     COUNT_CALL("cuModuleGetLoadingMode");
     *mode = 2;  // lazy
-    return success;
-}
-
-int cuDeviceGetPCIBusId(char* text, int length, int device) {
-    COUNT_CALL("cuDeviceGetPCIBusId");
-    NEEDS_INIT();
-    if (!known(device)) return invalid_device;
-    std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", card(device) + 6);
     return success;
 }
 

@@ -27,15 +27,23 @@ enum : int {
     capture_implicit = 906,
 };
 
+/// What a runtime keeps with a context (export_tables.cpp).
+struct Stored {
+    using Farewell = void (*)(struct Context*, void* key, void* value);
+    void* value;
+    Farewell farewell;  // called when the context has gone; may be null
+};
+
 struct Context {
     int device;
-    bool primary;
+    bool primary = false;
     std::uint64_t stack = 1024;
     std::uint64_t limits[8] = {1024, 8650752, 8388608, 2, 2048, 128, 0, 0};
     // Blocks of 2 MiB from which allocations up to 1 MiB are cut: start -> (offset -> size) of what
     // is taken.
-    std::map<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> small;
-    bool destroyed = false;  // by a reset; kept, for threads whose current context it is
+    std::map<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> small = {};
+    std::map<void*, Stored> storage = {};
+    bool destroyed = true;  // a primary one that nobody retains, or that was reset
 };
 
 enum class BlockKind { linear, managed, pool, graph };
@@ -152,6 +160,11 @@ struct Driver {
 };
 
 Driver& driver();
+
+/// Whether cuInit has found a device of this ordinal, and which of the world's cards it is.
+bool known(int device);
+int card(int device);
+
 std::vector<Context*>& context_stack();
 
 /// Null where the thread has no context.
@@ -166,8 +179,32 @@ std::uint64_t rounded(std::uint64_t bytes, std::uint64_t step);
 std::uint64_t cut_small(Context& context, std::uint64_t bytes);
 void uncut_small(Context& context, std::uint64_t address);
 
+/// What is to be called once a context has gone and the driver's lock is released: made before the
+/// lock is taken.
+class Farewells {
+public:
+    Farewells() = default;
+    Farewells(const Farewells&) = delete;
+    Farewells& operator=(const Farewells&) = delete;
+    ~Farewells() {
+        for (const auto& [key, stored] : stored_)
+            if (stored.farewell != nullptr) stored.farewell(context_, key, stored.value);
+    }
+    void take(Context* context) {
+        context_ = context;
+        stored_.swap(context->storage);
+    }
+
+private:
+    Context* context_ = nullptr;
+    std::map<void*, Stored> stored_;
+};
+
 /// Frees what dies with a context.
-void destroy_context(Context* context);
+void destroy_context(Context* context, Farewells& farewells);
+
+/// The primary context of a device: the same one for the life of the process, in use or not.
+Context* primary_of(int device);
 
 /// Finishes what streams have pending: freed blocks of pools go back.
 void synchronize();

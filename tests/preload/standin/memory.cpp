@@ -11,7 +11,7 @@ namespace standin {
 namespace {
 
 int card_of(const Context& context) {
-    return driver().visible[static_cast<std::size_t>(context.device)];
+    return card(context.device);
 }
 
 std::uint64_t gap_in(const std::map<std::uint64_t, std::uint64_t>& cut, std::uint64_t bytes,

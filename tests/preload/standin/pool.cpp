@@ -9,13 +9,6 @@
 namespace standin {
 namespace {
 
-int card(int device) {
-    return driver().visible[static_cast<std::size_t>(device)];
-}
-bool known(int device) {
-    return device >= 0 && device < static_cast<int>(driver().visible.size());
-}
-
 std::uint64_t reserved(const Pool& pool) {
     std::uint64_t sum = 0;
     for (const auto& [start, chunk] : pool.chunks)

@@ -13,10 +13,6 @@
 namespace standin {
 namespace {
 
-int card(int device) {
-    return driver().visible[static_cast<std::size_t>(device)];
-}
-
 void drop_if_unused(std::uint64_t handle, Physical* memory) {
     if (memory->references != 0 || memory->mappings != 0 || memory->exports != 0) return;
     if (memory->device >= 0) give_blocks(card(memory->device), memory->bytes);
