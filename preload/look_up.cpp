@@ -6,7 +6,6 @@
 #include "preload/resolve.hpp"
 
 #include <dlfcn.h>
-#include <string.h>
 
 namespace {
 

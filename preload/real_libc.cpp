@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <link.h>
 #include <stdint.h>
-#include <string.h>
 
 namespace preload {
 namespace {
@@ -24,16 +23,11 @@ const char* address(ElfW(Addr) base, ElfW(Addr) value) {
     return reinterpret_cast<const char*>(value < base ? base + value : value);
 }
 
-Object object_of(const dl_phdr_info& info) {
+Object object_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic) {
     Object object;
-    const ElfW(Dyn)* dynamic = nullptr;
-    for (int i = 0; i < info.dlpi_phnum; ++i)
-        if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
-            dynamic =
-                reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
     ElfW(Xword) soname = 0;
     for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
-        const char* at = address(info.dlpi_addr, dynamic->d_un.d_ptr);
+        const char* at = address(base, dynamic->d_un.d_ptr);
         if (dynamic->d_tag == DT_STRTAB) object.strings = at;
         if (dynamic->d_tag == DT_SYMTAB) object.symbols = reinterpret_cast<const ElfW(Sym)*>(at);
         if (dynamic->d_tag == DT_GNU_HASH) object.hash = reinterpret_cast<const uint32_t*>(at);
@@ -41,6 +35,10 @@ Object object_of(const dl_phdr_info& info) {
     }
     if (object.strings != nullptr) object.soname = object.strings + soname;
     return object;
+}
+
+bool can_be_asked(const Object& object) {
+    return object.hash != nullptr && object.symbols != nullptr && object.strings != nullptr;
 }
 
 // DT_GNU_HASH: bucket count, first symbol, bloom words, shift; then bloom filter, buckets, chains.
@@ -57,7 +55,7 @@ const ElfW(Sym) * find(const Object& object, const char* name) {
         const uint32_t hash = chain[index - first];
         const ElfW(Sym)& symbol = object.symbols[index];
         if ((hash | 1) == (wanted | 1) && symbol.st_shndx != SHN_UNDEF &&
-            strcmp(object.strings + symbol.st_name, name) == 0)
+            same_text(object.strings + symbol.st_name, name))
             return &symbol;
         if ((hash & 1) != 0) break;
     }
@@ -65,22 +63,39 @@ const ElfW(Sym) * find(const Object& object, const char* name) {
 }
 
 template <class Function>
-void take(const dl_phdr_info& info, const Object& object, const char* name, Function& place) {
+void take(ElfW(Addr) base, const Object& object, const char* name, Function& place) {
     const ElfW(Sym)* symbol = place == nullptr ? find(object, name) : nullptr;
-    if (symbol != nullptr) place = reinterpret_cast<Function>(info.dlpi_addr + symbol->st_value);
+    if (symbol != nullptr) place = reinterpret_cast<Function>(base + symbol->st_value);
 }
 
 int visit(dl_phdr_info* info, size_t, void* result) {
-    const Object object = object_of(*info);
-    if (object.hash == nullptr || object.symbols == nullptr || object.strings == nullptr) return 0;
-    if (strcmp(object.soname, "libc.so.6") != 0 && strcmp(object.soname, "libdl.so.2") != 0)
+    const ElfW(Addr) base = info->dlpi_addr;
+    const ElfW(Dyn)* dynamic = nullptr;
+    for (int i = 0; i < info->dlpi_phnum; ++i)
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            dynamic = reinterpret_cast<const ElfW(Dyn)*>(base + info->dlpi_phdr[i].p_vaddr);
+    const Object object = object_of(base, dynamic);
+    if (!can_be_asked(object) ||
+        !(same_text(object.soname, "libc.so.6") || same_text(object.soname, "libdl.so.2")))
         return 0;
     auto& found = *static_cast<RealLibc*>(result);
-    take(*info, object, "dlopen", found.dlopen);
-    take(*info, object, "dlsym", found.dlsym);
-    take(*info, object, "dlvsym", found.dlvsym);
-    take(*info, object, "dlerror", found.dlerror);
+    take(base, object, "dlopen", found.dlopen);
+    take(base, object, "dlsym", found.dlsym);
+    take(base, object, "dlvsym", found.dlvsym);
+    take(base, object, "dlerror", found.dlerror);
     return 0;
+}
+
+// The C library's own, by the loader's list for debuggers. Whatever comes before the C library
+// there was loaded when the process began, and stays as long as it lives.
+decltype(&dl_iterate_phdr) real_iterate() {
+    decltype(&dl_iterate_phdr) found = nullptr;
+    for (const link_map* at = _r_debug.r_map; at != nullptr && found == nullptr; at = at->l_next) {
+        const Object object = object_of(at->l_addr, at->l_ld);
+        if (can_be_asked(object) && same_text(object.soname, "libc.so.6"))
+            take(at->l_addr, object, "dl_iterate_phdr", found);
+    }
+    return found != nullptr ? found : &dl_iterate_phdr;
 }
 
 int visit_own(dl_phdr_info* info, size_t, void* result) {
@@ -109,7 +124,7 @@ __attribute__((visibility("hidden"))) void* (*drawbridge_real_dlvsym)(void*, con
 const RealLibc& libc() {
     if (__atomic_load_n(&looked, __ATOMIC_ACQUIRE)) return known;
     RealLibc found = {};
-    dl_iterate_phdr(&visit, &found);
+    real_iterate()(&visit, &found);
     if (found.dlopen == nullptr) found.dlopen = [](const char*, int) -> void* { return nullptr; };
     if (found.dlsym == nullptr) found.dlsym = [](void*, const char*) -> void* { return nullptr; };
     if (found.dlvsym == nullptr)

@@ -5,7 +5,6 @@
 #include "preload/real_libc.hpp"
 
 #include <dlfcn.h>
-#include <string.h>
 
 namespace preload {
 
@@ -122,7 +121,7 @@ int entry_of_name(const char* name) {
     if (!(name[0] == 'c' && name[1] == 'u') && name[0] != 'n') return -1;
     for (uint32_t place = hash_of(name) & entry_hash_mask;; place = (place + 1) & entry_hash_mask) {
         const int entry = entry_hash_places[place];
-        if (entry < 0 || strcmp(entry_names[entry], name) == 0) return entry;
+        if (entry < 0 || same_text(entry_names[entry], name)) return entry;
     }
 }
 

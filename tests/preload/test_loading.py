@@ -202,6 +202,34 @@ def test_other_interposers_before_and_behind(bench: Bench, tmp_path: Path) -> No
         assert all(value == [1, True] for value in got.values()), got  # type: ignore[union-attr]
 
 
+SANITIZED = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int count, char** arguments) {
+    char* text = strdup(arguments[0]);
+    printf("%d %d\\n", strcmp(text, arguments[0]), dlsym(RTLD_DEFAULT, "cuInit") == NULL);
+    free(text);
+    if (count > 1) printf("%d\\n", text[1] == 0);
+    return 3;
+}
+"""
+
+
+@pytest.mark.parametrize("sanitizer", ["address", "memory", "thread", "undefined"])
+def test_a_program_under_a_sanitizer_starts_and_is_watched(sanitizer: str, bench: Bench, tmp_path: Path) -> None:
+    """Its runtime, which is part of the program, looks functions up before any of its own can be called."""
+    (tmp_path / "program.c").write_text(SANITIZED)
+    program = str(tmp_path / "program")
+    subprocess.run(["clang-14", "-w", "-g", f"-fsanitize={sanitizer}", "-o", program, tmp_path / "program.c"], check=True)
+    bench.share(1 << 30)
+    for arguments in ([], ["wrong"]):
+        bare, held = bench.run([program, *arguments], preload=False), bench.run([program, *arguments])
+        assert (held.returncode, held.stdout) == (bare.returncode, bare.stdout), held
+    assert ("heap-use-after-free" in held.stderr) == (sanitizer in ("address", "thread")), held
+
+
 def test_a_hand_preloaded_copy_without_shares_does_nothing(bench: Bench, tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere" / "libdrawbridge.so"
     copy.parent.mkdir()
