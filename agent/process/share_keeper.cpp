@@ -66,8 +66,10 @@ void ShareKeeper::wake(const LedgerNews& news) {
     if (sweep || news.listing) list();
     const auto shares = wakefulness_.all();
     const auto fresh = watch_->watch(shares);
-    for (const std::string& share : sweep ? shares : fresh)
-        wakefulness_.wake(share);
+    if (sweep) {
+        for (const std::string& share : shares)
+            wakefulness_.wake(share);
+    }
     for (const std::string& share : news.opened)
         wakefulness_.opened(share, now());
     // Somebody may have opened these unseen, and have no slot yet.
