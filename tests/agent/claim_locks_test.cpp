@@ -1,11 +1,11 @@
 #include "agent/claim/claim_locks.hpp"
 
+#include "tests/folder.hpp"
+
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <string>
-#include <unistd.h>
 
 using namespace drawbridge::agent;
 using drawbridge::base::ErrorKind;
@@ -19,18 +19,11 @@ constexpr milliseconds none{0};
 /// The lock file of a node.
 class LockFile {
 public:
-    LockFile() {
-        const int file = ::mkstemp(path_.data());
-        REQUIRE(file >= 0);
-        ::close(file);
-    }
-    ~LockFile() { ::unlink(path_.c_str()); }
-    LockFile(const LockFile&) = delete;
-    LockFile& operator=(const LockFile&) = delete;
     [[nodiscard]] const std::string& path() const { return path_; }
 
 private:
-    std::string path_ = "/tmp/drawbridge-locks-XXXXXX";
+    drawbridge::test::Folder folder_;
+    std::string path_ = folder_ / "lock";
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "agent/share/share_pages.hpp"
 #include "preload/abi.h"
 #include "tests/agent/faulty_files.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -18,7 +19,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <unistd.h>
 
 using namespace drawbridge::agent;
 using drawbridge::base::ErrorKind;
@@ -41,11 +41,6 @@ struct Known {
 class Life {
 public:
     explicit Life(unsigned seed) : random_(seed) {
-        std::string name = "/tmp/drawbridge-lock-XXXXXX";
-        const int file = ::mkstemp(name.data());
-        REQUIRE(file >= 0);
-        ::close(file);
-        lock_ = name;
         auto made = Inventory::make({{.uuid = "GPU-a", .memory_bytes = 8 * gib},
                                      {.uuid = "GPU-b", .memory_bytes = 8 * gib}},
                                     {.split_count = 3}, {});
@@ -53,9 +48,6 @@ public:
         inventory_ = *made;
         restart();
     }
-    ~Life() { ::unlink(lock_.c_str()); }
-    Life(const Life&) = delete;
-    Life& operator=(const Life&) = delete;
 
     void step() {
         switch (pick(15)) {
@@ -167,7 +159,7 @@ private:
 
     std::unique_ptr<PrepareFlow> agent(std::size_t build) {
         auto flow = std::make_unique<PrepareFlow>(
-            files, clock_, FlowPaths{"/claims", "/shares", "/lib", "/cdi", lock_});
+            files, clock_, FlowPaths{"/claims", "/shares", "/lib", "/cdi", folder_ / "lock"});
         files.crash_after = pick(4) == 0 ? static_cast<int>(pick(2)) : -1;
         try {
             static_cast<void>(flow->offer_library(bytes_of(build)));  // fails on a full disk
@@ -394,7 +386,7 @@ private:
     std::mt19937 random_;
     ManualClock clock_{ManualClock::Wall(std::chrono::seconds(1'700'000'000))};
     Inventory inventory_;
-    std::string lock_;
+    drawbridge::test::Folder folder_;
     std::unique_ptr<PrepareFlow> flow_;
     std::unique_ptr<PrepareFlow> other_;  ///< the one before, during a rolling update
     std::size_t build_ = 0;               ///< of `flow_`

@@ -2,10 +2,10 @@
 
 #include "agent/share/share_pages.hpp"
 #include "base/atomic_file.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -24,9 +24,6 @@ constexpr std::uint64_t here = 0xF0000001;
 class Ledger {
 public:
     Ledger() {
-        char name[] = "/tmp/db-ledger-XXXXXX";
-        folder = ::mkdtemp(name);
-        path = folder + "/ledger";
         std::string page = fresh_ledger();
         put(page, 16, std::uint32_t{3});
         for (std::uint32_t i = 0; i < 3; ++i) {
@@ -41,17 +38,14 @@ public:
         }
         REQUIRE(drawbridge::base::write_file_atomically(path, page, 0666));
     }
-    ~Ledger() { std::filesystem::remove_all(folder); }
-    Ledger(const Ledger&) = delete;
-    Ledger& operator=(const Ledger&) = delete;
 
     template <class Value>
     static void put(std::string& page, std::size_t at, const Value& value) {
         std::memcpy(page.data() + at, &value, sizeof value);
     }
 
-    std::string folder;
-    std::string path;
+    drawbridge::test::Folder folder;
+    std::string path = folder / "ledger";
 };
 
 /// A process that holds its slot's byte.
@@ -133,8 +127,8 @@ TEST_CASE("a slot that another process has taken meanwhile is left to it") {
 
 TEST_CASE("what is no ledger is left alone") {
     const Ledger ledger;
-    CHECK(LedgerFile::open(ledger.folder + "/none").error().kind == ErrorKind::not_found);
-    CHECK_FALSE(LedgerFile::open(ledger.folder));
+    CHECK(LedgerFile::open(ledger.folder / "none").error().kind == ErrorKind::not_found);
+    CHECK_FALSE(LedgerFile::open(ledger.folder.path()));
     const auto file = LedgerFile::open(ledger.path);
     REQUIRE(file);
     REQUIRE(::truncate(ledger.path.c_str(), 4200) == 0);

@@ -1,11 +1,10 @@
 #include "agent/share/ledger_watch.hpp"
 
 #include "agent/share/open_ledgers.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 using namespace drawbridge::agent;
@@ -23,26 +22,18 @@ const ShareLimits limits{.claim_uid = "u",
 /// Two shares on disk, and who watches them.
 class Shares {
 public:
-    Shares() : folder_(made()), folders(files, folder_), ledgers(folders), watch(folders) {
+    Shares() : folders(files, folder_.path()), ledgers(folders), watch(folders) {
         for (const char* share : {"a", "b"})
             REQUIRE(folders.create(share, limits));
         CHECK(watch.take().listing);
     }
-    ~Shares() { std::filesystem::remove_all(folder_); }
-    Shares(const Shares&) = delete;
-    Shares& operator=(const Shares&) = delete;
 
     void open_by_another(const char* share) {
         std::ifstream(folders.path(share, DRAWBRIDGE_LEDGER_FILE)).get();
     }
 
 private:
-    static std::string made() {
-        char name[] = "/tmp/db-watch-XXXXXX";
-        return ::mkdtemp(name);
-    }
-
-    std::string folder_;
+    drawbridge::test::Folder folder_;
 
 public:
     DiskFiles files;

@@ -3,13 +3,13 @@
 #include "agent/cdi/cdi_spec.hpp"
 #include "agent/claim/record_store.hpp"
 #include "tests/agent/faulty_files.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <functional>
 #include <string>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -60,21 +60,14 @@ public:
 class Node {
 public:
     explicit Node(StepHook hook = {}) {
-        std::string name = "/tmp/drawbridge-lock-XXXXXX";
-        const int file = ::mkstemp(name.data());
-        REQUIRE(file >= 0);
-        ::close(file);
-        lock_ = name;
         auto made = Inventory::make({{.uuid = "GPU-a", .memory_bytes = 8 * gib}}, {}, {});
         REQUIRE(made);
         inventory_ = *made;
         flow = std::make_unique<PrepareFlow>(
-            files, clock, FlowPaths{"/claims", "/shares", "/lib", "/cdi", lock_}, std::move(hook));
+            files, clock, FlowPaths{"/claims", "/shares", "/lib", "/cdi", folder_ / "lock"},
+            std::move(hook));
         show({});
     }
-    ~Node() { ::unlink(lock_.c_str()); }
-    Node(const Node&) = delete;
-    Node& operator=(const Node&) = delete;
 
     void show(const DriverEdits& driver) {
         flow->set_view({.pool = "node",
@@ -107,7 +100,7 @@ public:
 
 private:
     Inventory inventory_;
-    std::string lock_;
+    drawbridge::test::Folder folder_;
 };
 
 }  // namespace

@@ -2,12 +2,12 @@
 
 #include "agent/claim/claim_record.hpp"
 #include "tests/agent/faulty_files.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <string>
-#include <unistd.h>
 
 using namespace drawbridge::agent;
 
@@ -106,9 +106,8 @@ TEST_CASE("a file that was changed a moment ago may change again behind the same
 }
 
 TEST_CASE("a stamp is another for each content, and settles with time") {
-    std::string folder = "/tmp/drawbridge-stamp-XXXXXX";
-    REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    const std::string path = folder + "/file";
+    const drawbridge::test::Folder folder;
+    const std::string path = folder / "file";
     DiskFiles files;
     REQUIRE(files.write(path, "one", WriteHow::atomic, 0600));
     const auto first = files.stamp(path);
@@ -122,6 +121,5 @@ TEST_CASE("a stamp is another for each content, and settles with time") {
     const auto old = files.stamp(std::filesystem::read_symlink("/proc/self/exe").string());
     REQUIRE(old);
     CHECK(old->settled);
-    CHECK(files.stamp(folder + "/none").error().kind == drawbridge::base::ErrorKind::not_found);
-    std::filesystem::remove_all(folder);
+    CHECK(files.stamp(folder / "none").error().kind == drawbridge::base::ErrorKind::not_found);
 }

@@ -1,11 +1,11 @@
 #include "agent/rpc/rpc_server.hpp"
 
 #include "agent/rpc/rpc_client.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -25,12 +25,9 @@ constexpr std::chrono::seconds patience{30};
 /// A server with a method that answers at once, and one whose calls are kept.
 class Served {
 public:
-    Served() : folder_(made()), server_(methods()) { REQUIRE(server_.listen(socket())); }
-    ~Served() { std::filesystem::remove_all(folder_); }
-    Served(const Served&) = delete;
-    Served& operator=(const Served&) = delete;
+    Served() : server_(methods()) { REQUIRE(server_.listen(socket())); }
 
-    [[nodiscard]] std::string socket() const { return folder_ + "/s.sock"; }
+    [[nodiscard]] std::string socket() const { return folder_ / "s.sock"; }
     [[nodiscard]] Result<std::string> ask(const std::string& method) const {
         return call_rpc(socket(), method, "question", patience);
     }
@@ -48,10 +45,6 @@ public:
     std::shared_ptr<RpcCall> kept;
 
 private:
-    static std::string made() {
-        char name[] = "/tmp/db-rpc-XXXXXX";
-        return ::mkdtemp(name);
-    }
     std::vector<RpcMethod> methods() {
         return {{.name = "/t.T/Echo",
                  .unary =
@@ -72,7 +65,7 @@ private:
                  .stream = {}}};
     }
 
-    std::string folder_;
+    drawbridge::test::Folder folder_;
     std::promise<std::shared_ptr<RpcCall>> arrived_;
     RpcServer server_;
 };

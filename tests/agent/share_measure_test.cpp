@@ -3,13 +3,12 @@
 #include "base/atomic_file.hpp"
 #include "base/clock.hpp"
 #include "preload/abi.h"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string>
 
 using namespace drawbridge::agent;
@@ -31,7 +30,7 @@ const ShareLimits eight_gib{.claim_uid = "u",
 /// A share on disk whose first slot a process with 100 MiB has, and the node around it.
 class Node {
 public:
-    Node() : folder_(made()), folders(files, folder_) {
+    Node() : folders(files, folder_.path()) {
         REQUIRE(folders.create("s", eight_gib));
         drawbridge_slot slot{};
         slot.state = DRAWBRIDGE_SLOT_LIVE;
@@ -42,9 +41,6 @@ public:
         put(DRAWBRIDGE_LEDGER_FILE, used_offset(0), std::uint64_t{100 * mib});
         put(DRAWBRIDGE_LEDGER_FILE, 16, std::uint32_t{1});
     }
-    ~Node() { std::filesystem::remove_all(folder_); }
-    Node(const Node&) = delete;
-    Node& operator=(const Node&) = delete;
 
     template <class Value>
     void put(const char* file, std::size_t at, const Value& value) {
@@ -63,12 +59,7 @@ public:
     }
 
 private:
-    static std::string made() {
-        char name[] = "/tmp/db-measure-XXXXXX";
-        return ::mkdtemp(name);
-    }
-
-    std::string folder_;
+    drawbridge::test::Folder folder_;
 
 public:
     DiskFiles files;

@@ -1,8 +1,9 @@
 #include "base/atomic_file.hpp"
 
+#include "tests/folder.hpp"
+
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <iterator>
@@ -15,26 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that is removed with all it holds.
-class Folder {
-public:
-    Folder() {
-        std::string name = fs::temp_directory_path() / "drawbridge-test-XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder() { fs::remove_all(path_); }
+using test::Folder;
 
-    [[nodiscard]] std::string operator/(const std::string& name) const { return path_ / name; }
-    [[nodiscard]] std::ptrdiff_t entries() const {
-        return std::distance(fs::directory_iterator(path_), fs::directory_iterator());
-    }
-
-private:
-    fs::path path_;
-};
+std::ptrdiff_t entries(const Folder& folder) {
+    return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator());
+}
 
 TEST_CASE("what was written is read, and replaced whole") {
     const Folder folder;
@@ -44,7 +30,7 @@ TEST_CASE("what was written is read, and replaced whole") {
           std::string(300'000, 'x'), std::string("\0\n", 2)}) {
         REQUIRE(write_file_atomically(path, text).has_value());
         CHECK(read_file(path, 1U << 20U).value_or("unread") == text);
-        CHECK(folder.entries() == 1);
+        CHECK(entries(folder) == 1);
     }
 }
 
@@ -81,14 +67,14 @@ TEST_CASE("a failed write leaves no file behind") {
     const auto onto_folder = write_file_atomically(folder / "taken", "x");
     REQUIRE(!onto_folder.has_value());
     CHECK(onto_folder.error().path == folder / "taken");
-    CHECK(folder.entries() == 1);
+    CHECK(entries(folder) == 1);
 
     const auto nowhere = write_file_atomically(folder / "missing/file", "x");
     REQUIRE(!nowhere.has_value());
     CHECK(nowhere.error().kind == ErrorKind::not_found);
-    CHECK(folder.entries() == 1);
+    CHECK(entries(folder) == 1);
     CHECK(!write_file_atomically(folder / "file/", "x").has_value());
-    CHECK(folder.entries() == 1);
+    CHECK(entries(folder) == 1);
 }
 
 TEST_CASE("reading is bounded") {

@@ -1,9 +1,10 @@
 #pragma once
-// A folder of its own for a test, and certificates that `issue` refuses to make.
+// Files of a test, and certificates that `issue` refuses to make.
 
 #include "certs/issue.hpp"
 #include "certs/openssl_ptr.hpp"
 #include "certs/pem.hpp"
+#include "tests/folder.hpp"
 
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -13,7 +14,6 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
-#include <stdlib.h>
 #include <string>
 #include <vector>
 
@@ -21,27 +21,7 @@ namespace drawbridge::certs::test {
 
 inline constexpr Time now{std::chrono::sys_days{std::chrono::year{2026} / 3 / 1}};
 
-/// Removed with everything in it at the end of the test.
-class Folder {
-public:
-    Folder() {
-        std::string name =
-            (std::filesystem::temp_directory_path() / "drawbridge-certs-XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-        path_ = name;
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-
-    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
+using drawbridge::test::Folder;
 
 inline void write(const std::filesystem::path& path, const std::string& text) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << text;

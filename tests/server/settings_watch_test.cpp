@@ -1,13 +1,13 @@
 #include "server/settings_watch.hpp"
 
 #include "base/log.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <unistd.h>
 
 using namespace drawbridge;
 using namespace drawbridge::server;
@@ -15,12 +15,8 @@ using namespace drawbridge::server;
 namespace {
 
 struct Fixture {
-    std::string folder = [] {
-        std::string name = (std::filesystem::temp_directory_path() / "settings-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        return name;
-    }();
-    std::string path = folder + "/settings.yaml";
+    test::Folder folder;
+    std::string path = folder / "settings.yaml";
     SettingsHolder holder;
     Metrics metrics;
     int changes = 0;
@@ -29,10 +25,7 @@ struct Fixture {
     Fixture() {
         base::set_log_sink([](std::string_view) {});
     }
-    ~Fixture() {
-        base::set_log_sink({});
-        std::filesystem::remove_all(folder);
-    }
+    ~Fixture() { base::set_log_sink({}); }
     /// Another file in its place, as ConfigMap volumes and careful people do it.
     void put(std::string_view text) {
         std::ofstream(path + ".new") << text;

@@ -2,12 +2,12 @@
 
 #include "kube/client/run_program.hpp"
 #include "scripted_transport.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <stdlib.h>
 #include <string>
 
 using namespace drawbridge;
@@ -16,27 +16,14 @@ using namespace drawbridge::kube::client;
 namespace {
 
 /// A folder that goes with the test.
-class Folder {
+class Folder : public test::Folder {
 public:
-    Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "drawbridge-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder() { std::filesystem::remove_all(path_); }
-
     std::string write(const std::string& name, const std::string& text) const {
-        const std::string file = path_ + "/" + name;
+        const std::string file = *this / name;
         std::filesystem::create_directories(std::filesystem::path(file).parent_path());
         std::ofstream(file) << text;
         return file;
     }
-    [[nodiscard]] const std::string& path() const { return path_; }
-
-private:
-    std::string path_;
 };
 
 std::string config(const std::string& user, const std::string& server = "https://h:6443/base/") {
@@ -103,8 +90,8 @@ TEST_CASE(
     boost::asio::io_context io;
     ConnectionSources sources;
     sources.kubeconfig = one;
-    sources.kubeconfig_variable = folder.path() + "/none:" + two;
-    sources.service_account = folder.path() + "/sa";
+    sources.kubeconfig_variable = folder / "none:" + two;
+    sources.service_account = folder / "sa";
     sources.service_host = "fd00::1";
     sources.service_port = "443";
     sources.home = folder.path();
@@ -140,7 +127,7 @@ TEST_CASE("a faulty source is told with its file") {
         CAPTURE(connection.error().message);
         CHECK(connection.error().message.find(part) != std::string::npos);
     };
-    sources.kubeconfig = folder.path() + "/none";
+    sources.kubeconfig = folder / "none";
     refused("/none: No such file");
     sources.kubeconfig = folder.write("bad.yaml", "a: [1\n");
     refused("/bad.yaml");
@@ -179,7 +166,7 @@ TEST_CASE("a token file is read again when the server refuses its token") {
 TEST_CASE("an exec plugin is run once and again after a refusal, with its environment") {
     const Folder folder;
     boost::asio::io_context io;
-    const std::string log = folder.path() + "/log";
+    const std::string log = folder / "log";
     const std::string plugin = folder.write("plugin", R"sh(#!/bin/sh
 log="$(dirname "$0")/log"
 echo "$1 $EXTRA $KUBERNETES_EXEC_INFO" >> "$log"
