@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <system_error>
 
 namespace drawbridge::agent {
@@ -25,9 +26,15 @@ constexpr std::string_view program_folders[] = {"/usr/bin", "/opt/bin", "/usr/sb
                                                 "/sbin"};
 constexpr std::string_view programs[] = {"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced",
                                          "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"};
-constexpr std::string_view control_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm",
-                                              "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"};
+constexpr std::string_view uvm_node = "/dev/nvidia-uvm";
+constexpr std::string_view control_nodes[] = {"/dev/nvidiactl", uvm_node, "/dev/nvidia-uvm-tools",
+                                              "/dev/nvidia-modeset"};
 constexpr std::size_t max_small_file = 4096;
+constexpr std::size_t max_device_table = 1U << 16U;
+
+constexpr std::string_view no_uvm =
+    "there is no /dev/nvidia-uvm, and CUDA does not start in containers without it: run "
+    "`nvidia-modprobe -c 0 -u` on the node, at each boot";
 
 const std::vector<std::string> read_only = {"ro", "nosuid", "nodev", "rbind", "rprivate"};
 
@@ -36,14 +43,18 @@ bool exists(const std::string& path) {
     return fs::exists(path, ignored);
 }
 
+/// The number with which a text begins, behind spaces.
+std::optional<std::int64_t> number_in(std::string_view text) {
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    std::int64_t number = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return failure == std::errc() ? std::optional(number) : std::nullopt;
+}
+
 /// The number in a small file of the kernel's.
 std::optional<std::int64_t> read_number(const std::string& path) {
     const auto text = base::read_file(path, max_small_file);
-    if (!text) return std::nullopt;
-    std::int64_t number = 0;
-    const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), number);
-    if (failure != std::errc() || end == text->data()) return std::nullopt;
-    return number;
+    return text ? number_in(*text) : std::nullopt;
 }
 
 /// The minor number that a MIG capability's file names (`DeviceFileMinor: 12`).
@@ -52,13 +63,25 @@ std::optional<std::int64_t> capability_minor(const std::string& path) {
     constexpr std::string_view key = "DeviceFileMinor:";
     const std::size_t at = text ? text->find(key) : std::string::npos;
     if (at == std::string::npos) return std::nullopt;
-    std::size_t begin = text->find_first_not_of(' ', at + key.size());
-    if (begin == std::string::npos) return std::nullopt;
-    std::int64_t minor = 0;
-    const auto [end, failure] =
-        std::from_chars(text->data() + begin, text->data() + text->size(), minor);
-    if (failure != std::errc()) return std::nullopt;
-    return minor;
+    return number_in(std::string_view(*text).substr(at + key.size()));
+}
+
+/// The major number of MIG capabilities, which the kernel gives when the driver is loaded: the line
+/// `508 nvidia-caps` of /proc/devices.
+std::optional<std::int64_t> capability_major(const std::string& host_root) {
+    const auto text = base::read_file(host_root + "/proc/devices", max_device_table);
+    if (!text) return std::nullopt;
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.ends_with(" nvidia-caps")) return number_in(line);
+    }
+    return std::nullopt;
+}
+
+fs::file_time_type time_of(const std::string& folder) {
+    std::error_code failure;
+    const auto time = fs::last_write_time(folder, failure);
+    return failure ? fs::file_time_type::min() : time;
 }
 
 /// The libraries of one version in a folder, each with the names that it is to have in a container:
@@ -150,17 +173,21 @@ DevicePlace place_of(const std::string& bus_id) {
     return place;
 }
 
-std::vector<std::string> mig_nodes(const Device& card, std::int64_t gpu_instance,
-                                   std::int64_t compute_instance, const std::string& host_root) {
-    std::vector<std::string> nodes;
+std::vector<DeviceNode> mig_nodes(const Device& card, std::int64_t gpu_instance,
+                                  std::int64_t compute_instance, const std::string& host_root) {
+    std::vector<DeviceNode> nodes;
     if (card.device_nodes.empty()) return nodes;
-    const std::string minor = card.device_nodes.front().substr(std::string("/dev/nvidia").size());
+    const std::string minor =
+        card.device_nodes.front().path.substr(std::string("/dev/nvidia").size());
     const std::string base = fmt::format("{}/proc/driver/nvidia/capabilities/gpu{}/mig/gi{}",
                                          host_root, minor, gpu_instance);
+    const auto major = capability_major(host_root);
     for (const std::string& file :
          {base + "/access", fmt::format("{}/ci{}/access", base, compute_instance)}) {
         if (const auto number = capability_minor(file))
-            nodes.push_back(fmt::format("/dev/nvidia-caps/nvidia-cap{}", *number));
+            nodes.push_back({.path = fmt::format("/dev/nvidia-caps/nvidia-cap{}", *number),
+                             .major = major,
+                             .minor = major ? number : std::nullopt});
     }
     return nodes;
 }
@@ -175,8 +202,13 @@ DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
     const std::string& seen = edits.node_root.empty() ? host_root : root.seen;
     for (const std::string_view node : control_nodes) {
         if (exists(fmt::format("{}{}", seen, node)))
-            edits.common.nodes.push_back(node_below(edits.node_root, std::string(node)));
+            edits.common.nodes.push_back(node_below(edits.node_root, {.path = std::string(node)}));
     }
+    const auto has = [&](std::string_view node) {
+        return std::ranges::find(edits.common.nodes, node, &CdiNode::path) !=
+               edits.common.nodes.end();
+    };
+    if (has(control_nodes[0]) && !has(uvm_node)) edits.remarks.emplace_back(no_uvm);
     // Without a version the libraries cannot be told from those of another driver.
     if (version.empty()) return edits;
     for (const std::string_view folder : library_folders) {
@@ -199,6 +231,20 @@ DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
         }
     }
     return edits;
+}
+
+std::vector<fs::file_time_type> driver_folder_times(const DriverRoot& root,
+                                                    const std::string& host_root) {
+    std::vector<fs::file_time_type> times = {time_of(host_root + "/dev"),
+                                             time_of(root.seen + "/dev")};
+    for (const std::string_view folder : library_folders) {
+        times.push_back(time_of(fmt::format("{}{}", root.seen, folder)));
+        if (const auto linked = linked_folder(root, folder))
+            times.push_back(time_of(root.seen + *linked));
+    }
+    for (const std::string_view folder : program_folders)
+        times.push_back(time_of(fmt::format("{}{}", root.seen, folder)));
+    return times;
 }
 
 }  // namespace drawbridge::agent

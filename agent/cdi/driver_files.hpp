@@ -6,6 +6,7 @@
 #include "agent/cdi/enforcement.hpp"
 #include "agent/device/device.hpp"
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +19,21 @@ namespace drawbridge::agent {
 /// The place of a PCI device, with what sysfs says of it.
 [[nodiscard]] DevicePlace place_of(const std::string& bus_id);
 
-/// The capability nodes of a MIG instance, by what /proc/driver/nvidia says.
-[[nodiscard]] std::vector<std::string> mig_nodes(const Device& card, std::int64_t gpu_instance,
-                                                 std::int64_t compute_instance,
-                                                 const std::string& host_root = {});
+/// The capability nodes of a MIG instance, by what /proc/driver/nvidia says. The driver makes them
+/// when it is asked to, so that the host may not have them yet.
+[[nodiscard]] std::vector<DeviceNode> mig_nodes(const Device& card, std::int64_t gpu_instance,
+                                                std::int64_t compute_instance,
+                                                const std::string& host_root = {});
 
 /// Control nodes, libraries of that driver version and programs, each at the path it has. Device
-/// nodes are the host's, or, where that has none, those of the driver's root.
+/// nodes are the host's, or, where that has none, those of the driver's root. A control node that
+/// is not there is told where CUDA needs it.
 [[nodiscard]] DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
                                        const std::string& host_root = {});
+
+/// When each folder that `driver_edits` looks into was changed; the least time for one that is not
+/// there. While they stay as they are, so does what it finds.
+[[nodiscard]] std::vector<std::filesystem::file_time_type> driver_folder_times(
+    const DriverRoot& root, const std::string& host_root = {});
 
 }  // namespace drawbridge::agent

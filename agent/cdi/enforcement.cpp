@@ -53,8 +53,8 @@ bool is_libcuda(const CdiMount& mount) {
 CdiEdits device_nodes(const Share& share, const Inventory& inventory, const DriverEdits& driver) {
     CdiEdits edits;
     if (const Offer* offer = inventory.find_uuid(share.uuid)) {
-        for (const std::string& path : offer->device.device_nodes)
-            edits.nodes.push_back(node_below(driver.node_root, path));
+        for (const DeviceNode& node : offer->device.device_nodes)
+            edits.nodes.push_back(node_below(driver.node_root, node));
     }
     const auto found = std::ranges::find(driver.devices, share.uuid, &CdiDevice::name);
     if (found != driver.devices.end()) add_edits(edits, found->edits);
@@ -95,8 +95,11 @@ std::vector<std::string> legacy_variables(const std::vector<Share>& shares,
     return variables;
 }
 
-CdiNode node_below(const std::string& root, const std::string& path) {
-    return {.path = path, .host_path = root.empty() ? std::string() : root + path};
+CdiNode node_below(const std::string& root, const DeviceNode& node) {
+    return {.path = node.path,
+            .host_path = root.empty() ? std::string() : root + node.path,
+            .major = node.major,
+            .minor = node.minor};
 }
 
 DriverEdits behind_front(DriverEdits driver, const std::string& front) {

@@ -17,12 +17,14 @@ struct DriverEdits {
     CdiEdits common = {};                 ///< control nodes, libraries, programs, hooks
     std::vector<CdiDevice> devices = {};  ///< by UUID: nodes of one GPU
     std::string node_root = {};           ///< folder on the host with `/dev`; empty: its own root
+    /// What containers lack, for people, with what to do.
+    std::vector<std::string> remarks = {};
 
     [[nodiscard]] bool operator==(const DriverEdits&) const = default;
 };
 
 /// A device node that lies below a folder of the host, at the same place in a container.
-[[nodiscard]] CdiNode node_below(const std::string& root, const std::string& path);
+[[nodiscard]] CdiNode node_below(const std::string& root, const DeviceNode& node);
 
 struct ContainerView {
     std::string shares_folder = {};  ///< on the host: one folder a share in it

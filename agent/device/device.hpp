@@ -64,6 +64,16 @@ inline constexpr std::string_view lost_key = "gpu-lost";
 /// broken.
 inline constexpr std::string_view driver_key = "driver-failed";
 
+/// A device node on the host.
+struct DeviceNode {
+    std::string path = {};
+    /// Both of one that the host need not have: a container gets it by them.
+    std::optional<std::int64_t> major = std::nullopt;
+    std::optional<std::int64_t> minor = std::nullopt;
+
+    [[nodiscard]] bool operator==(const DeviceNode&) const = default;
+};
+
 struct Device {
     std::string uuid = {};  ///< identity: `GPU-...` or `MIG-...`
     DeviceType type = DeviceType::gpu;
@@ -75,7 +85,7 @@ struct Device {
     std::int64_t memory_bytes = 0;               ///< all of it, as the driver says
     std::optional<MigPlace> mig = std::nullopt;  ///< of a MIG instance
     std::vector<Fault> faults = {};              ///< by key, each key once
-    std::vector<std::string> device_nodes = {};  ///< paths on the host, beside the common ones
+    std::vector<DeviceNode> device_nodes = {};   ///< beside the common ones
 
     [[nodiscard]] bool operator==(const Device&) const = default;
 };

@@ -47,7 +47,8 @@ Device read_device(JsonReader& reader, const Spot& at) {
     device.versions = {.driver = reader.text_or(at["driverVersion"], ""),
                        .cuda_driver = reader.text_or(at["cudaDriverVersion"], ""),
                        .compute_capability = reader.text_or(at["cudaComputeCapability"], "")};
-    device.device_nodes = reader.texts(at["deviceNodes"]);
+    for (std::string& path : reader.texts(at["deviceNodes"]))
+        device.device_nodes.push_back({.path = std::move(path)});
     device.faults = read_faults(reader, at["taints"]);
     return device;
 }

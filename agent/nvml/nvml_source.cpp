@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -43,6 +45,15 @@ DeviceProbe silent_probe(NvmlCode code) {
     return {.driver_works = false};
 }
 
+using FileTimes = std::vector<std::filesystem::file_time_type>;
+
+/// Whether a folder that is changed once more has another time then: file systems count in ticks.
+bool is_settled(const FileTimes& times) {
+    constexpr std::chrono::seconds tick{2};
+    const auto now = std::filesystem::file_time_type::clock::now();
+    return std::ranges::max(times) + tick < now;
+}
+
 /// GPUs as NVML shows them. A look opens the library where it is not open, and closes it when the
 /// driver fails: one that was loaded anew is seen by a new NVML alone. Until then the GPUs are
 /// those that were there before, with a fault.
@@ -67,7 +78,13 @@ public:
     /// Those of a driver that works; what they were before stands while it does not.
     Result<DriverEdits> edits() override {
         if (!nvml_) return base::fail(base::ErrorKind::unavailable, "NVML is not open");
-        return driver_edits(root_, nvml_->driver_version(), places_.host_root);
+        auto times = driver_folder_times(root_, places_.host_root);
+        if (edits_ && times == edits_times_) return *edits_;
+        DriverEdits found = driver_edits(root_, nvml_->driver_version(), places_.host_root);
+        if (!edits_ || edits_->remarks != found.remarks) tell_remarks(found);
+        edits_ = std::move(found);
+        edits_times_ = is_settled(times) ? std::move(times) : FileTimes();
+        return *edits_;
     }
 
     std::string name() const override { return "NVML"; }
@@ -147,6 +164,7 @@ private:
             }
             nvml_ = std::move(*opened);
             root_ = root;
+            edits_.reset();
             return {};
         }
         return base::fail(base::ErrorKind::unavailable,
@@ -176,6 +194,11 @@ private:
             device.faults = faults[card];
         }
         return devices;
+    }
+
+    static void tell_remarks(const DriverEdits& edits) {
+        for (const std::string& remark : edits.remarks)
+            base::log_event(base::Level::warn, "driver_files", {{"reason", remark}});
     }
 
     void take_events() {
@@ -252,7 +275,7 @@ private:
                                    .compute_capability = nvml_->compute_capability(handle)},
                       .memory_bytes = static_cast<std::int64_t>(memory)};
         if (const auto minor = nvml_->minor(handle))
-            device.device_nodes = {fmt::format("/dev/nvidia{}", *minor)};
+            device.device_nodes = {{.path = fmt::format("/dev/nvidia{}", *minor)}};
         return device;
     }
 
@@ -278,8 +301,8 @@ private:
         const std::string name = nvml_->name(mig);
         if (!name.empty()) device.product_name = name;
         device.mig = MigPlace{card.uuid, ids->first, ids->second};
-        for (const std::string& node : mig_nodes(card, ids->first, ids->second, places_.host_root))
-            device.device_nodes.push_back(node);
+        for (DeviceNode& node : mig_nodes(card, ids->first, ids->second, places_.host_root))
+            device.device_nodes.push_back(std::move(node));
         devices.push_back(std::move(device));
     }
 
@@ -287,6 +310,8 @@ private:
     DriverRoot root_;  ///< of `nvml_`
     std::unique_ptr<NvmlLibrary> nvml_;
     FaultTracker tracker_;
+    std::optional<DriverEdits> edits_;  ///< of `nvml_`
+    FileTimes edits_times_;             ///< of the folders when they were made; empty: look again
     bool works_ = true;
     bool told_hardware_ = false;
     std::optional<std::vector<Device>> last_;  ///< of the last look at a driver that worked

@@ -68,6 +68,9 @@ std::vector<std::string> NodeReport::not_ready() const {
 std::vector<std::string> NodeReport::remarks() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> remarks = parts_.checks.remarks();
+    const auto view = parts_.flow.view();
+    const auto& lacks = view->container.driver.remarks;
+    remarks.insert(remarks.end(), lacks.begin(), lacks.end());
     if (publish_.published && !publish_.trouble.empty()) remarks.push_back(publish_.trouble);
     if (devices_known_ && !device_trouble_.empty()) remarks.push_back(device_trouble_);
     for (const auto& [share, suspect] : parts_.book.suspects()) {

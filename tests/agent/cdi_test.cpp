@@ -22,7 +22,7 @@ Inventory inventory(int count) {
         devices.push_back({.uuid = "GPU-" + std::to_string(i),
                            .place = {.pci_bus_id = "0000:0" + std::to_string(count - i) + ":00.0"},
                            .memory_bytes = 80 * gib,
-                           .device_nodes = {"/dev/nvidia" + std::to_string(i)}});
+                           .device_nodes = {{.path = "/dev/nvidia" + std::to_string(i)}}});
     }
     auto made = Inventory::make(devices, {}, {});
     REQUIRE(made);

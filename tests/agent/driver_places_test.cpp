@@ -3,14 +3,15 @@
 #include "agent/cdi/driver_files.hpp"
 #include "agent/cdi/enforcement.hpp"
 #include "agent/source/device_source.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -22,16 +23,7 @@ namespace {
 /// A host's root in a folder.
 class Host {
 public:
-    Host() {
-        std::string name = "/tmp/drawbridge-host-XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        root_ = name;
-    }
-    ~Host() { fs::remove_all(root_); }
-    Host(const Host&) = delete;
-    Host& operator=(const Host&) = delete;
-
-    [[nodiscard]] std::string root() const { return root_.string(); }
+    [[nodiscard]] std::string root() const { return folder_.path().string(); }
     void file(std::string_view path, std::string_view text = "") const {
         fs::create_directories(at(path).parent_path());
         std::ofstream(at(path)) << text;
@@ -44,6 +36,13 @@ public:
         fs::create_directories(at(folder));
         fs::copy_file(DRAWBRIDGE_STANDIN_NVML, at(std::string(folder) + "/libnvidia-ml.so.1"));
     }
+    /// As if nothing had been changed for an hour.
+    void age() const {
+        for (const auto& entry : fs::recursive_directory_iterator(root()))
+            if (entry.is_directory())
+                fs::last_write_time(entry,
+                                    fs::file_time_type::clock::now() - std::chrono::hours(1));
+    }
     void gpu() const {
         file("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
         file("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
@@ -51,9 +50,9 @@ public:
 
 private:
     [[nodiscard]] fs::path at(std::string_view path) const {
-        return fs::path(root_.string() + std::string(path));
+        return fs::path(root() + std::string(path));
     }
-    fs::path root_;
+    drawbridge::test::Folder folder_;
 };
 
 constexpr std::string_view libraries = "/usr/lib/x86_64-linux-gnu";
@@ -92,6 +91,53 @@ TEST_CASE("a driver of the host is found, and its files are named as the host ha
     CHECK(edits->common.nodes[1] == CdiNode{.path = "/dev/nvidia-uvm"});
     REQUIRE_FALSE(edits->common.mounts.empty());
     CHECK(edits->common.mounts.back().host_path == "/usr/bin/nvidia-smi");
+}
+
+TEST_CASE("without /dev/nvidia-uvm it is said what to do, until it comes") {
+    const Host host;
+    host.standin(libraries);
+    const auto source = make_nvml_source(driver_places(host.root(), {}));
+    REQUIRE(source->read());
+    CHECK(source->edits()->remarks.empty());  // no node at all is not a driver that lacks one
+    host.file("/dev/nvidiactl");
+    const auto lacks = source->edits();
+    REQUIRE(lacks->remarks.size() == 1);
+    CHECK(lacks->remarks[0].find("nvidia-modprobe -c 0 -u") != std::string::npos);
+    host.file("/dev/nvidia-uvm");
+    const auto whole = source->edits();
+    CHECK(whole->remarks.empty());
+    CHECK(whole->common.nodes.size() == 2);
+}
+
+TEST_CASE("the driver's folders are read again when one of them has changed") {
+    const Host host;
+    host.standin(libraries);
+    host.file("/usr/bin/bash");
+    host.age();
+    const auto source = make_nvml_source(driver_places(host.root(), {}));
+    REQUIRE(source->read());
+    const std::size_t before = source->edits()->common.mounts.size();
+    CHECK(source->edits()->common.mounts.size() == before);
+    const std::string version = source->read()->front().versions.driver;
+    host.file(std::string(libraries) + "/libnvidia-nvvm.so." + version);
+    CHECK(source->edits()->common.mounts.size() == before + 2);
+    host.age();
+    CHECK(source->edits()->common.mounts.size() == before + 2);
+    host.file("/usr/bin/nvidia-smi");
+    CHECK(source->edits()->common.mounts.size() == before + 3);
+    // A change in the same tick of the file system's clock leaves the time as it was.
+    const fs::path folder = host.root() + "/usr/bin";
+    auto time = fs::last_write_time(folder);
+    host.file("/usr/bin/nvidia-debugdump");
+    fs::last_write_time(folder, time);
+    CHECK(source->edits()->common.mounts.size() == before + 4);
+    // A folder that has been as it is for long is not read.
+    host.age();
+    CHECK(source->edits()->common.mounts.size() == before + 4);
+    time = fs::last_write_time(folder);
+    host.file("/usr/bin/nvidia-persistenced");
+    fs::last_write_time(folder, time);
+    CHECK(source->edits()->common.mounts.size() == before + 4);
 }
 
 TEST_CASE("libraries that Debian keeps aside are mounted where the linker looks") {
@@ -173,11 +219,19 @@ TEST_CASE("a MIG instance has the nodes of both of its capabilities") {
     const std::string instance = "/proc/driver/nvidia/capabilities/gpu3/mig/gi7";
     host.file(instance + "/access", "DeviceFileMinor: 66\nDeviceFileMode: 292\n");
     host.file(instance + "/ci0/access", "DeviceFileMinor: 67\nDeviceFileMode: 292\n");
-    const Device card{.uuid = "GPU-a", .device_nodes = {"/dev/nvidia3"}};
-    CHECK(
-        mig_nodes(card, 7, 0, host.root()) ==
-        std::vector<std::string>{"/dev/nvidia-caps/nvidia-cap66", "/dev/nvidia-caps/nvidia-cap67"});
+    const Device card{.uuid = "GPU-a", .device_nodes = {{.path = "/dev/nvidia3"}}};
+    const auto nodes = mig_nodes(card, 7, 0, host.root());
+    REQUIRE(nodes.size() == 2);
+    CHECK(nodes[0] == DeviceNode{.path = "/dev/nvidia-caps/nvidia-cap66"});
+    CHECK(nodes[1].path == "/dev/nvidia-caps/nvidia-cap67");
     CHECK(mig_nodes(card, 8, 0, host.root()).empty());
+    host.file("/proc/devices",
+              "Character devices:\n  1 mem\n195 nvidia\n508 nvidia-caps\n"
+              "509 nvidia-caps-imex-channels\n\nBlock devices:\n  8 sd\n");
+    const auto numbered = mig_nodes(card, 7, 0, host.root());
+    REQUIRE(numbered.size() == 2);
+    CHECK(numbered[1] ==
+          DeviceNode{.path = "/dev/nvidia-caps/nvidia-cap67", .major = 508, .minor = 67});
 }
 
 TEST_CASE("links of a root do not lead out of it") {

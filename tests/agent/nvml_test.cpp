@@ -2,6 +2,7 @@
 
 #include "agent/device/fault_tracker.hpp"
 #include "agent/source/device_source.hpp"
+#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -19,20 +20,14 @@ namespace {
 class Root {
 public:
     Root() {
-        std::string name = "/tmp/drawbridge-root-XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-        fs::create_directories(path_ / "usr/lib64");
+        fs::create_directories(path() / "usr/lib64");
         fs::create_symlink(fs::absolute(DRAWBRIDGE_STANDIN_NVML),
-                           path_ / "usr/lib64/libnvidia-ml.so.1");
+                           path() / "usr/lib64/libnvidia-ml.so.1");
     }
-    ~Root() { fs::remove_all(path_); }
-    Root(const Root&) = delete;
-    Root& operator=(const Root&) = delete;
-    [[nodiscard]] const fs::path& path() const { return path_; }
+    [[nodiscard]] const fs::path& path() const { return folder_.path(); }
 
 private:
-    fs::path path_;
+    drawbridge::test::Folder folder_;
 };
 
 // The stand-in reads it when it is first asked.
@@ -173,7 +168,7 @@ TEST_CASE("what NVML tells of a card is published as it is") {
     CHECK(devices[1].versions.driver == "580.159");
     CHECK(devices[1].versions.cuda_driver == "13.0");
     CHECK(devices[1].versions.compute_capability == "9.0");
-    CHECK(devices[1].device_nodes == std::vector<std::string>{"/dev/nvidia1"});
+    CHECK(devices[1].device_nodes == std::vector<DeviceNode>{{.path = "/dev/nvidia1"}});
     CHECK(devices[0].faults.empty());
 }
 
@@ -257,7 +252,7 @@ TEST_CASE("MIG instances stand in the place of their card") {
     REQUIRE(devices[1].mig);
     CHECK(devices[1].mig->gpu_instance == 5);
     CHECK(devices[1].mig->parent_uuid.starts_with("GPU-"));
-    CHECK(devices[0].device_nodes.front() == "/dev/nvidia0");
+    CHECK(devices[0].device_nodes.front().path == "/dev/nvidia0");
     CHECK(devices[2].type == DeviceType::gpu);
     // An error of the card is one of all its instances.
     script.set("mig 0\ninstance 0 1 0 18000 MIG-a\ninstance 0 5 0 9000 MIG-b\nxid 0 62\n");

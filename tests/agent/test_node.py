@@ -202,6 +202,21 @@ def test_a_driver_that_comes_late_is_not_ready_and_an_empty_slice(agent: Agent, 
         pass
 
 
+def test_a_driver_without_its_uvm_node_is_told_with_what_to_do(agent: Agent, cluster: FakeCluster) -> None:
+    root = agent.folder / "driver"
+    (root / "usr" / "lib64").mkdir(parents=True)
+    (root / "usr" / "lib64" / "libnvidia-ml.so.1").symlink_to(NVML)
+    (root / "dev").mkdir()
+    (root / "dev" / "nvidiactl").touch()
+    port = started(agent, "--driver-root", str(root), "--driver-root-on-host", str(root), devices=False, **nvml(agent))
+    cluster.wait_until(lambda: len(cluster.devices()) == 2)
+    wait_until(lambda: get(port, "/readyz")[0] == 200)
+    assert "nvidia-modprobe -c 0 -u" in get(port, "/readyz")[1]
+    assert [entry for entry in agent.log if entry["msg"] == "driver_files"]
+    (root / "dev" / "nvidia-uvm").touch()
+    wait_until(lambda: "nvidia-modprobe" not in get(port, "/readyz")[1])
+
+
 def test_an_error_that_nvml_reports_is_a_taint_an_event_and_a_count(agent: Agent, cluster: FakeCluster) -> None:
     root = agent.folder / "driver"
     (root / "usr" / "lib64").mkdir(parents=True)
