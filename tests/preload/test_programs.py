@@ -11,10 +11,20 @@ from pathlib import Path
 
 import pytest
 from conftest import CONTEXT, HERE, Bench
+from front import FrontBench
 from share import MIB
 
-CHECK_PYTHON = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drawbridge-check" / "bin" / "python"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+CHECK_PYTHON = CACHE / "drawbridge-check" / "bin" / "python"
+CUDA = CACHE / "drawbridge-cuda"  # has NVIDIA's CUDA runtime and CuPy
 LIMIT = 2 * CONTEXT + 1000 * MIB
+ROOM = 960 * MIB  # beside a context; a multiple of each step of the programs
+CARD = 4096 * MIB
+OUT_OF_MEMORY = 2  # CUDA's
+# From a driver of CUDA 11.2 or newer the runtime wants a proof that it is NVIDIA's (standin/export_tables.cpp).
+OLDER = {"DRAWBRIDGE_STANDIN_VERSION": "11010", "DRAWBRIDGE_STANDIN_BYTES": str(CARD)}
+KINDS = ["linear", "managed", "pitched", "array", "async", "per thread", "pool"]
+FULL = {"taken": ROOM, "left": 0, "beyond": OUT_OF_MEMORY, "back": True}
 
 
 @pytest.fixture(scope="session")
@@ -28,9 +38,29 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def used(bench: Bench, command: list[str]) -> tuple[str, list[str]]:
+@pytest.fixture(scope="session")
+def cuda() -> Path:
+    assert (CUDA / "wheels.txt").exists(), f"tools/deps installs NVIDIA's CUDA runtime and CuPy into {CUDA}, and could not"
+    return CUDA
+
+
+@pytest.fixture(scope="session")
+def runtime(cuda: Path) -> Path:
+    (library,) = cuda.glob("lib/python3*/site-packages/nvidia/cuda_runtime/lib/libcudart.so.11.0")
+    return library
+
+
+@pytest.fixture(scope="session")
+def c_program(runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("cudart") / "cudart"
+    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, HERE / "programs" / "cudart.c", runtime,
+                    f"-Wl,-rpath,{runtime.parent}", "-lpthread"], check=True)  # fmt: skip
+    return program
+
+
+def used(bench: Bench, command: list[str], **more: str) -> tuple[str, list[str]]:
     """What a program prints, and the driver functions that it has called."""
-    done = bench.run(command, DRAWBRIDGE_STANDIN_TRACE="1")
+    done = bench.run(command, DRAWBRIDGE_STANDIN_TRACE="1", **more)
     assert done.returncode == 0, done.stderr[-2000:]
     called = sorted({line.removeprefix("standin: ") for line in done.stderr.splitlines() if line.startswith("standin: ")})
     print(f"{Path(command[0]).name}: {', '.join(called)}")
@@ -65,3 +95,61 @@ print(json.dumps([one.total, one.used, one.free, two.total, two.used + two.reser
     assert "nvmlDeviceGetMemoryInfo_v2" in called
     held = CONTEXT + 100 * MIB
     assert json.loads(out) == [LIMIT, held, LIMIT - held, LIMIT, held, LIMIT - held, [[True, held]], 1]
+
+
+def held_and_bare(bench: Bench, command: list[str]) -> tuple[dict, dict, set[str]]:
+    """What a program of the CUDA runtime finds under the library and without it, and the driver functions that it has called."""
+    out, called = used(bench, command, **OLDER)
+    bare = bench.run(command, preload=False, **OLDER)
+    assert bare.returncode == 0, bare.stderr[-2000:]
+    return json.loads(out), json.loads(bare.stdout), set(called)
+
+
+def is_held(found: dict, bare: dict, kinds: list[str]) -> None:
+    """The share under the library, all of the card without it."""
+    assert (found["runtime"], found["driver"]) == (bare["runtime"], bare["driver"]) == (11080, 11010)
+    assert (found["whole"], found["total"]) == (ROOM, CONTEXT + ROOM)
+    assert {kind: found[kind] for kind in kinds} == {kind: found[kind] | FULL for kind in kinds}
+    assert (bare["total"], bare["whole"] > CARD - CONTEXT - 64 * MIB) == (CARD, True)
+    assert all(bare["whole"] - bare[kind]["taken"] < 32 * MIB for kind in kinds)
+
+
+def test_a_c_program_with_the_shared_cuda_runtime(bench: Bench, c_program: Path) -> None:
+    bench.share(CONTEXT + ROOM)
+    found, bare, called = held_and_bare(bench, [str(c_program)])
+    is_held(found, bare, KINDS)
+    assert {found[kind]["refused"] for kind in KINDS} == {OUT_OF_MEMORY}
+    assert (found["host"], found["threads"], found["name"], found["reset"], found["after"]) == (1, ROOM, "cudaErrorMemoryAllocation", 1, 0)
+    assert bare["threads"] > 3 * ROOM
+    assert {"cuMemAllocAsync", "cuMemAllocAsync_ptsz", "cuMemAllocFromPoolAsync", "cuDevicePrimaryCtxReset", "cuGetExportTable"} <= called
+
+
+@pytest.mark.parametrize("preload", [False, True], ids=["front alone", "preloaded too"])
+def test_the_shared_cuda_runtime_finds_the_front(preload: bool, tmp_path: Path, c_program: Path) -> None:
+    bench = FrontBench(tmp_path)
+    bench.share(CONTEXT + ROOM)
+    done = bench.run([str(c_program)], preload, **OLDER)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert {kind: found[kind] for kind in KINDS} == {kind: found[kind] | FULL for kind in KINDS}
+    assert (found["total"], found["threads"], found["reset"], found["after"]) == (CONTEXT + ROOM, ROOM, 1, 0)
+
+
+def test_cupys_pools_with_the_cuda_runtime_linked_in(bench: Bench, cuda: Path) -> None:
+    bench.share(CONTEXT + ROOM)
+    found, bare, called = held_and_bare(bench, [str(cuda / "bin" / "python"), str(HERE / "programs" / "with_cupy.py")])
+    is_held(found, bare, ["linear", "managed", "async"])
+    assert found["linear"]["message"] == f"Out of memory allocating {20 * MIB:,} bytes (allocated so far: {ROOM:,} bytes)."
+    assert (found["array"], found["linked in"]) == (True, True)
+    assert {"cuMemAlloc_v2", "cuMemAllocManaged", "cuMemAllocAsync", "cuGetExportTable"} <= called
+
+
+def test_python_and_its_child_with_the_cuda_runtime_by_ctypes(bench: Bench, runtime: Path) -> None:
+    bench.share(2 * CONTEXT + ROOM)
+    half = ROOM // 2
+    command = [str(CHECK_PYTHON), str(HERE / "programs" / "with_ctypes.py"), str(runtime), str(half // MIB), str(half // MIB)]
+    found, bare, called = held_and_bare(bench, command)
+    child = {"left": half, "total": 2 * CONTEXT + ROOM, "status": 0, "beyond": OUT_OF_MEMORY, "killed": True}
+    assert found == {"left": CONTEXT + ROOM, "total": 2 * CONTEXT + ROOM, "status": 0, "child": child, "beyond": 0}
+    assert (bare["total"], bare["child"]["total"], bare["child"]["beyond"]) == (CARD, CARD, 0)
+    assert {"cuMemAlloc_v2", "cuMemGetInfo_v2", "cuGetExportTable"} <= called

@@ -23,8 +23,8 @@ using Word = const void*;
 
 enum Name { cudart, hooks, thread_storage, context_storage };
 
-const char* const counted_as[] = {"cudart table, other", "hook table, other",
-                                  "thread storage, other", "context storage, other"};
+const char* const counted_as[] = {"cudart table: other", "hook table: other",
+                                  "thread storage: other", "context storage: other"};
 
 template <Name table>
 int other() {
@@ -52,7 +52,7 @@ struct Table {
 
 /// The handle of a device's primary context, whether it is in use or not.
 int primary_context(Context** context, int device) {
-    COUNT_CALL("cudart table, primary context");
+    COUNT_CALL("cudart table: primary context");
     NEEDS_INIT();
     if (context == nullptr) return invalid_value;
     if (!known(device)) return invalid_device;
@@ -65,7 +65,7 @@ int primary_context(Context** context, int device) {
 /// had, by what free implementations of that time answered.
 template <std::uint64_t now, std::uint64_t before>
 int room(void** start, std::uint64_t* entries) {
-    COUNT_CALL("hook table, room");
+    COUNT_CALL("hook table: room");
     static std::uint64_t kept[now];
     *start = kept;
     *entries = driver_version() < 11020 ? before : now;
@@ -81,7 +81,7 @@ Context* alive(Context* context) {
 /// Keeps a value with a context. `farewell` is called when the context goes, not when the value is
 /// dropped.
 int put(Context* context, void* key, void* value, Stored::Farewell farewell) {
-    COUNT_CALL("context storage, put");
+    COUNT_CALL("context storage: put");
     NEEDS_INIT();
     context = alive(context);
     if (context == nullptr) return invalid_context;
@@ -90,7 +90,7 @@ int put(Context* context, void* key, void* value, Stored::Farewell farewell) {
 }
 
 int drop(Context* context, void* key) {
-    COUNT_CALL("context storage, drop");
+    COUNT_CALL("context storage: drop");
     NEEDS_INIT();
     context = alive(context);
     if (context == nullptr) return invalid_context;
@@ -98,7 +98,7 @@ int drop(Context* context, void* key) {
 }
 
 int get(void** value, Context* context, void* key) {
-    COUNT_CALL("context storage, get");
+    COUNT_CALL("context storage: get");
     NEEDS_INIT();
     context = alive(context);
     if (context == nullptr) return invalid_context;
