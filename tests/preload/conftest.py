@@ -26,6 +26,11 @@ RECORDED = HERE / "recorded" / "580.159-h200"
 CONTEXT = 543162368
 CARD = bytes([0x5D]) + bytes(14) + bytes([1])
 SECONDS = 120  # only a hang reaches it
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+CHECK_PYTHON = CACHE / "drawbridge-check" / "bin" / "python"  # has NVIDIA's binding of NVML; see tools/deps
+CUDA = CACHE / "drawbridge-cuda"  # has NVIDIA's CUDA runtime and CuPy
+# From a driver of CUDA 11.2 or newer that runtime wants a proof that it is NVIDIA's (standin/export_tables.cpp).
+OLDER_DRIVER = {"DRAWBRIDGE_STANDIN_VERSION": "11010"}
 
 
 def card(index: int) -> bytes:
@@ -67,3 +72,10 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.fixture
 def program() -> Callable[[str], list[str]]:
     return lambda name: [str(TREE / "tests" / "gpu" / "programs.py"), name]
+
+
+@pytest.fixture(scope="session")
+def cuda() -> Path:
+    """The environment that has NVIDIA's CUDA runtime and CuPy."""
+    assert (CUDA / "wheels.txt").exists(), f"tools/deps installs NVIDIA's CUDA runtime and CuPy into {CUDA}, and could not"
+    return CUDA

@@ -8,7 +8,7 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from conftest import FRONT, LIBRARY, SECONDS, STANDIN, TREE, card
+from conftest import FRONT, LIBRARY, OLDER_DRIVER, SECONDS, STANDIN, TREE, card
 from share import ways_to_libcuda
 
 PLAN = TREE / "tests" / "gpu" / "run"
@@ -16,10 +16,10 @@ MEMORY = ["ways", "linear", "real_use", "kinds", "killed", "changed", "overhead"
 WAYS = set(ways_to_libcuda(Path(), Path()))
 
 
-def plan(world: Path, *only: str, library: Path = LIBRARY, front: Path = FRONT) -> subprocess.CompletedProcess[str]:
+def plan(world: Path, *only: str, library: Path = LIBRARY, front: Path = FRONT, **more: str) -> subprocess.CompletedProcess[str]:
     command = [PLAN, "--device", str(uuid.UUID(bytes=card(0))), "--library", library, "--front", front, "--out", world / "out", "--only", *only]
     environment = os.environ | {"DRAWBRIDGE_STANDIN_STATE": str(world / "cards"), "DRAWBRIDGE_STANDIN_BYTES": str(8 << 30), "LD_LIBRARY_PATH": str(STANDIN)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return subprocess.run(command, env=environment | more, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 def lines(output: str, word: str) -> set[str]:
@@ -57,3 +57,20 @@ def test_a_library_that_holds_nobody_is_found(tmp_path: Path) -> None:
     kinds = {f"kinds: {kind} is refused at the limit and given back" for kind in ("linear", "async", "async freed by cuMemFree", "vmm", "array", "own pool")}
     assert failed >= kinds | {"linear: total is the limit everywhere", "refusals: no share at all", "refusals: limits of another boot"}
     assert any(line.startswith("killed:") for line in failed)
+
+
+def with_cuda(cuda: Path) -> dict[str, str]:
+    """A machine whose Python has NVIDIA's CUDA runtime, and a driver on which that one starts."""
+    return OLDER_DRIVER | {"PATH": f"{cuda / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_the_cuda_runtime_is_held_on_the_stand_in(tmp_path: Path, cuda: Path) -> None:
+    done = plan(tmp_path, "cudart", **with_cuda(cuda))
+    assert (done.returncode, lines(done.stdout, "FAIL")) == (0, set()), done
+    assert done.stdout.splitlines()[-1] == "9 passed, 0 failed, 1 not run"
+    assert "not run: cudart static: neither nvcc nor a package of Python's has it" in done.stdout
+
+
+def test_a_cuda_runtime_that_is_not_held_is_found(tmp_path: Path, cuda: Path) -> None:
+    done = plan(tmp_path, "cudart", library=STANDIN / "libcuda.so.1", **with_cuda(cuda))
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "1 passed, 8 failed, 1 not run")

@@ -10,19 +10,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import CONTEXT, HERE, Bench
+from conftest import CHECK_PYTHON, CONTEXT, HERE, OLDER_DRIVER, Bench
 from front import FrontBench
 from share import MIB
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-CHECK_PYTHON = CACHE / "drawbridge-check" / "bin" / "python"
-CUDA = CACHE / "drawbridge-cuda"  # has NVIDIA's CUDA runtime and CuPy
 LIMIT = 2 * CONTEXT + 1000 * MIB
 ROOM = 960 * MIB  # beside a context; a multiple of each step of the programs
 CARD = 4096 * MIB
 OUT_OF_MEMORY = 2  # CUDA's
-# From a driver of CUDA 11.2 or newer the runtime wants a proof that it is NVIDIA's (standin/export_tables.cpp).
-OLDER = {"DRAWBRIDGE_STANDIN_VERSION": "11010", "DRAWBRIDGE_STANDIN_BYTES": str(CARD)}
+DRIVER = OLDER_DRIVER | {"DRAWBRIDGE_STANDIN_BYTES": str(CARD)}
 KINDS = ["linear", "managed", "pitched", "array", "async", "per thread", "pool"]
 FULL = {"taken": ROOM, "left": 0, "beyond": OUT_OF_MEMORY, "back": True}
 
@@ -36,12 +32,6 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([go, "build", "-buildvcs=false", "-o", program, "."], cwd=HERE / "programs" / "go", check=True,
                    env=os.environ | {"PATH": path, "CGO_ENABLED": "1", "GOFLAGS": "-mod=mod"})  # fmt: skip
     return program
-
-
-@pytest.fixture(scope="session")
-def cuda() -> Path:
-    assert (CUDA / "wheels.txt").exists(), f"tools/deps installs NVIDIA's CUDA runtime and CuPy into {CUDA}, and could not"
-    return CUDA
 
 
 @pytest.fixture(scope="session")
@@ -99,8 +89,8 @@ print(json.dumps([one.total, one.used, one.free, two.total, two.used + two.reser
 
 def held_and_bare(bench: Bench, command: list[str]) -> tuple[dict, dict, set[str]]:
     """What a program of the CUDA runtime finds under the library and without it, and the driver functions that it has called."""
-    out, called = used(bench, command, **OLDER)
-    bare = bench.run(command, preload=False, **OLDER)
+    out, called = used(bench, command, **DRIVER)
+    bare = bench.run(command, preload=False, **DRIVER)
     assert bare.returncode == 0, bare.stderr[-2000:]
     return json.loads(out), json.loads(bare.stdout), set(called)
 
@@ -128,7 +118,7 @@ def test_a_c_program_with_the_shared_cuda_runtime(bench: Bench, c_program: Path)
 def test_the_shared_cuda_runtime_finds_the_front(preload: bool, tmp_path: Path, c_program: Path) -> None:
     bench = FrontBench(tmp_path)
     bench.share(CONTEXT + ROOM)
-    done = bench.run([str(c_program)], preload, **OLDER)
+    done = bench.run([str(c_program)], preload, **DRIVER)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert {kind: found[kind] for kind in KINDS} == {kind: found[kind] | FULL for kind in KINDS}
