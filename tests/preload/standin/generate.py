@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def implemented(sources: list[Path]) -> set[str]:
-    return {name for source in sources for name in re.findall(r"^int ((?:cu|nvml)\w+)\(", source.read_text(), re.MULTILINE)}
+    return {name for source in sources for name in re.findall(r"^(?:int|const char\*) ((?:cu|nvml)\w+)\(", source.read_text(), re.MULTILINE)}
 
 
 def exports(recorded: Path) -> dict[str, list[str]]:

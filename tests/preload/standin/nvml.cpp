@@ -60,6 +60,20 @@ struct V2 {
     std::uint32_t gpu_instance, compute_instance;
 };
 
+std::string uuid_text(void* device) {
+    if (const Instance mig = instance_of(device); mig.card >= 0) return mig.uuid;
+    unsigned char uuid[16];
+    uuid_of(card_of(device), uuid);
+    std::string text = "GPU-";
+    for (int i = 0; i < 16; ++i) {
+        char byte[4];
+        std::snprintf(byte, sizeof byte, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
+                      uuid[i]);
+        text += byte;
+    }
+    return text;
+}
+
 }  // namespace
 
 extern "C" {
@@ -97,16 +111,20 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 int nvmlDeviceGetUUID(void* device, char* text, unsigned length) {
     COUNT_CALL("nvmlDeviceGetUUID");
     if (const int failure = failure_of(device)) return failure;
-    if (const Instance mig = instance_of(device); mig.card >= 0)
-        return std::snprintf(text, length, "%s", mig.uuid.c_str()) < static_cast<int>(length) ? 0
-                                                                                              : 7;
-    unsigned char uuid[16];
-    uuid_of(card_of(device), uuid);
-    int at = std::snprintf(text, length, "GPU-");
-    for (int i = 0; i < 16; ++i)
-        at += std::snprintf(text + at, length - static_cast<unsigned>(at),
-                            i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+    const std::string uuid = uuid_text(device);
+    if (uuid.size() >= length) return insufficient_size;
+    std::memcpy(text, uuid.c_str(), uuid.size() + 1);
     return 0;
+}
+
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+    COUNT_CALL("nvmlDeviceGetHandleByUUID");
+    if (nvml_script().down) return uninitialized;
+    for (unsigned card = 0; card < world().devices; ++card) {
+        *device = reinterpret_cast<void*>(first_card + std::uintptr_t{card});
+        if (uuid_text(*device) == uuid) return failure_of(*device);
+    }
+    return not_found;
 }
 
 int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {

@@ -108,6 +108,11 @@ int nvmlSystemGetDriverVersion(char* text, unsigned length) {
     return put_text(text, length, "580.159");
 }
 
+const char* nvmlErrorString(int code) {
+    COUNT_CALL("nvmlErrorString");
+    return code == 0 ? "Success" : "Failure";
+}
+
 int nvmlSystemGetCudaDriverVersion_v2(int* version) {
     COUNT_CALL("nvmlSystemGetCudaDriverVersion_v2");
     *version = 13000;
@@ -165,6 +170,13 @@ int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
     COUNT_CALL("nvmlDeviceGetMigMode");
     if (const int failure = failure_of(device)) return failure;
     *current = *pending = nvml_script().mig.contains(card_of(device)) ? 1 : 0;
+    return 0;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(void* device, unsigned* count) {
+    COUNT_CALL("nvmlDeviceGetMaxMigDeviceCount");
+    if (const int failure = failure_of(device)) return failure;
+    *count = 7;
     return 0;
 }
 

@@ -44,6 +44,7 @@ inline constexpr int uninitialized = 1;
 inline constexpr int invalid_argument = 2;
 inline constexpr int not_supported = 3;
 inline constexpr int not_found = 6;
+inline constexpr int insufficient_size = 7;
 inline constexpr int driver_not_loaded = 9;
 inline constexpr int timed_out = 10;
 inline constexpr int gpu_lost = 15;
