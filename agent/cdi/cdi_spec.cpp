@@ -96,6 +96,8 @@ CdiNode read_node(JsonReader& reader, const Spot& at) {
 
 CdiMount read_mount(JsonReader& reader, const Spot& at) {
     reader.members(at, {"hostPath", "containerPath", "options", "type"});
+    const std::string type = reader.text_or(at["type"], "bind");
+    if (type != "bind" && type != "none") reader.refuse(at["type"], "bind mounts are expected");
     return {.host_path = reader.text(at["hostPath"]),
             .container_path = reader.text(at["containerPath"]),
             .options = reader.texts(at["options"])};
@@ -112,7 +114,7 @@ CdiHook read_hook(JsonReader& reader, const Spot& at) {
 CdiEdits read_edits(JsonReader& reader, const Spot& at) {
     CdiEdits edits;
     if (at.is_absent()) return edits;
-    reader.members(at, {"env", "deviceNodes", "mounts", "hooks", "additionalGids"});
+    reader.members(at, {"env", "deviceNodes", "mounts", "hooks"});
     edits.env = reader.texts(at["env"]);
     for (const Spot& node : reader.list(at["deviceNodes"]))
         edits.nodes.push_back(read_node(reader, node));

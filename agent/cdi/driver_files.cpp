@@ -22,6 +22,13 @@ namespace fs = std::filesystem;
 constexpr std::string_view library_folders[] = {
     "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
     "/lib64",     "/lib/x86_64-linux-gnu",     "/usr/lib"};
+/// Where the linkers of images look, Debian's and the others', whatever the host is: an image's own
+/// cache does not know of the driver.
+#if defined(__aarch64__)
+constexpr std::string_view linker_folders[] = {"/usr/lib64", "/usr/lib/aarch64-linux-gnu"};
+#else
+constexpr std::string_view linker_folders[] = {"/usr/lib64", "/usr/lib/x86_64-linux-gnu"};
+#endif
 constexpr std::string_view program_folders[] = {"/usr/bin", "/opt/bin", "/usr/sbin", "/bin",
                                                 "/sbin"};
 constexpr std::string_view programs[] = {"nvidia-smi", "nvidia-debugdump", "nvidia-persistenced",
@@ -129,15 +136,18 @@ std::optional<std::string> linked_folder(const DriverRoot& root, std::string_vie
     return inside;
 }
 
-/// Libraries of the driver in one folder, for another one where the linker looks. Each is there
-/// under all its names, since the image's linker cache knows none.
-void add_libraries(const DriverRoot& root, std::string_view folder, std::string_view inside,
-                   std::string_view version, std::vector<CdiMount>& mounts) {
+/// Libraries of the driver in one folder, each under all its names in every folder where a linker
+/// looks. `known` has the names that another folder has given already.
+void add_libraries(const DriverRoot& root, std::string_view folder, std::string_view version,
+                   std::set<std::string>& known, std::vector<CdiMount>& mounts) {
     for (const auto& [file, names] :
          named_libraries(fmt::format("{}{}", root.seen, folder), version)) {
         const std::string path = fmt::format("{}/{}", folder, file);
-        for (const std::string& name : names)
-            mounts.push_back(mount_of(root, path, fmt::format("{}/{}", inside, name)));
+        for (const std::string& name : names) {
+            if (!known.insert(name).second) continue;
+            for (const std::string_view inside : linker_folders)
+                mounts.push_back(mount_of(root, path, fmt::format("{}/{}", inside, name)));
+        }
     }
 }
 
@@ -211,15 +221,16 @@ DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
     if (has(control_nodes[0]) && !has(uvm_node)) edits.remarks.emplace_back(no_uvm);
     // Without a version the libraries cannot be told from those of another driver.
     if (version.empty()) return edits;
+    std::set<std::string> known;
     for (const std::string_view folder : library_folders) {
         // A folder that is a link to another is there by that one.
         std::error_code ignored;
         if (fs::is_symlink(fmt::format("{}{}", root.seen, folder.substr(0, folder.find('/', 1))),
                            ignored))
             continue;
-        add_libraries(root, folder, folder, version, edits.common.mounts);
+        add_libraries(root, folder, version, known, edits.common.mounts);
         if (const auto linked = linked_folder(root, folder))
-            add_libraries(root, *linked, folder, version, edits.common.mounts);
+            add_libraries(root, *linked, version, known, edits.common.mounts);
     }
     for (const std::string_view program : programs) {
         for (const std::string_view folder : program_folders) {

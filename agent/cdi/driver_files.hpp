@@ -25,9 +25,9 @@ namespace drawbridge::agent {
                                                 std::int64_t compute_instance,
                                                 const std::string& host_root = {});
 
-/// Control nodes, libraries of that driver version and programs, each at the path it has. Device
-/// nodes are the host's, or, where that has none, those of the driver's root. A control node that
-/// is not there is told where CUDA needs it.
+/// Control nodes, libraries of that driver version where the linkers of images look, and programs.
+/// Device nodes are the host's, or, where that has none, those of the driver's root. A control node
+/// that is not there is told where CUDA needs it.
 [[nodiscard]] DriverEdits driver_edits(const DriverRoot& root, std::string_view version,
                                        const std::string& host_root = {});
 

@@ -21,6 +21,8 @@ struct DriverPlaces {
     std::string host_root = {};            ///< the host's root as this process sees it; empty: `/`
     /// A driver is there, or will come, whatever hardware the node shows.
     bool expected = false;
+    /// Where NVIDIA's container toolkit may have left a CDI specification; the first one wins.
+    std::vector<std::string> cdi_folders = {};
 };
 
 /// The one root that an administrator named, or, where none was, the host's own and that of the GPU

@@ -50,14 +50,21 @@ bool is_libcuda(const CdiMount& mount) {
     return path.substr(path.rfind('/') + 1).starts_with("libcuda.so");
 }
 
+/// The nodes of the share's device, each once: as the driver's edits have it, but for one that the
+/// host need not have.
 CdiEdits device_nodes(const Share& share, const Inventory& inventory, const DriverEdits& driver) {
     CdiEdits edits;
-    if (const Offer* offer = inventory.find_uuid(share.uuid)) {
-        for (const DeviceNode& node : offer->device.device_nodes)
-            edits.nodes.push_back(node_below(driver.node_root, node));
-    }
     const auto found = std::ranges::find(driver.devices, share.uuid, &CdiDevice::name);
-    if (found != driver.devices.end()) add_edits(edits, found->edits);
+    if (found != driver.devices.end()) edits = found->edits;
+    const Offer* offer = inventory.find_uuid(share.uuid);
+    if (offer == nullptr) return edits;
+    for (const DeviceNode& node : offer->device.device_nodes) {
+        const auto told = std::ranges::find(edits.nodes, node.path, &CdiNode::path);
+        if (told == edits.nodes.end())
+            edits.nodes.push_back(node_below(driver.node_root, node));
+        else if (node.major)
+            *told = node_below(driver.node_root, node);
+    }
     return edits;
 }
 

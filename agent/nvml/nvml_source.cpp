@@ -1,5 +1,6 @@
 #include "agent/cdi/cdi_spec.hpp"
 #include "agent/cdi/driver_files.hpp"
+#include "agent/cdi/toolkit_files.hpp"
 #include "agent/device/fault_tracker.hpp"
 #include "agent/nvml/nvml_library.hpp"
 #include "agent/source/device_source.hpp"
@@ -59,7 +60,8 @@ bool is_settled(const FileTimes& times) {
 /// those that were there before, with a fault.
 class NvmlSource final : public DeviceSource {
 public:
-    explicit NvmlSource(DriverPlaces places) : places_(std::move(places)) {}
+    explicit NvmlSource(DriverPlaces places)
+        : places_(std::move(places)), toolkit_(places_.cdi_folders, places_.host_root) {}
 
     Result<std::vector<Device>> read() override {
         auto devices = ask();
@@ -78,13 +80,17 @@ public:
     /// Those of a driver that works; what they were before stands while it does not.
     Result<DriverEdits> edits() override {
         if (!nvml_) return base::fail(base::ErrorKind::unavailable, "NVML is not open");
-        auto times = driver_folder_times(root_, places_.host_root);
-        if (edits_ && times == edits_times_) return *edits_;
-        DriverEdits found = driver_edits(root_, nvml_->driver_version(), places_.host_root);
-        if (!edits_ || edits_->remarks != found.remarks) tell_remarks(found);
-        edits_ = std::move(found);
-        edits_times_ = is_settled(times) ? std::move(times) : FileTimes();
-        return *edits_;
+        look_for_files();
+        DriverEdits edits = *edits_;
+        auto toolkit =
+            toolkit_.look(nvml_->driver_version(), last_.value_or(std::vector<Device>()));
+        if (toolkit.edits) {
+            edits.common = std::move(toolkit.edits->common);
+            edits.devices = std::move(toolkit.edits->devices);
+        }
+        edits.remarks.insert(edits.remarks.end(), toolkit.remarks.begin(), toolkit.remarks.end());
+        tell_remarks(edits.remarks);
+        return edits;
     }
 
     std::string name() const override { return "NVML"; }
@@ -196,8 +202,16 @@ private:
         return devices;
     }
 
-    static void tell_remarks(const DriverEdits& edits) {
-        for (const std::string& remark : edits.remarks)
+    void look_for_files() {
+        auto times = driver_folder_times(root_, places_.host_root);
+        if (edits_ && times == edits_times_) return;
+        edits_ = driver_edits(root_, nvml_->driver_version(), places_.host_root);
+        edits_times_ = is_settled(times) ? std::move(times) : FileTimes();
+    }
+
+    void tell_remarks(const std::vector<std::string>& remarks) {
+        if (std::exchange(remarks_, remarks) == remarks) return;
+        for (const std::string& remark : remarks)
             base::log_event(base::Level::warn, "driver_files", {{"reason", remark}});
     }
 
@@ -310,7 +324,9 @@ private:
     DriverRoot root_;  ///< of `nvml_`
     std::unique_ptr<NvmlLibrary> nvml_;
     FaultTracker tracker_;
-    std::optional<DriverEdits> edits_;  ///< of `nvml_`
+    ToolkitFiles toolkit_;
+    std::vector<std::string> remarks_;  ///< told last
+    std::optional<DriverEdits> edits_;  ///< of `nvml_`, as its files show them
     FileTimes edits_times_;             ///< of the folders when they were made; empty: look again
     bool works_ = true;
     bool told_hardware_ = false;

@@ -159,7 +159,7 @@ Result<void> AgentProcess::start() {
     base::set_log_level(options_.log_level);
     if (auto made = make_node_folders(options_.paths, flow_->paths()); !made) return made;
     if (auto installed = install_library(); !installed) return installed;
-    source_ = make_source(options_.source);
+    source_ = make_source(options_.source, options_.paths);
     devices_ = std::make_unique<DeviceWatch>(
         DeviceWatchParts{*source_, files_, *flow_, options_.node, options_.source.settings,
                          plugin_folder_ + "/sizes.json"});

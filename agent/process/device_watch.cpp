@@ -25,10 +25,11 @@ std::string text_of(const base::Error& error, std::string_view file) {
 
 }  // namespace
 
-std::unique_ptr<DeviceSource> make_source(const SourceOptions& from) {
+std::unique_ptr<DeviceSource> make_source(const SourceOptions& from, const PathOptions& paths) {
     if (!from.devices.empty()) return make_file_source(from.devices);
-    return make_nvml_source(
-        driver_places(from.host_root, {from.driver_root, from.driver_root_host}));
+    DriverPlaces places = driver_places(from.host_root, {from.driver_root, from.driver_root_host});
+    places.cdi_folders = {paths.cdi, paths.static_cdi};
+    return make_nvml_source(std::move(places));
 }
 
 Result<void> DeviceWatch::add_settings(NodeSettings& settings, const std::string& file) {

@@ -17,7 +17,8 @@
 namespace drawbridge::agent {
 
 /// What shows the node's devices: a file, where one is given, or NVML.
-[[nodiscard]] std::unique_ptr<DeviceSource> make_source(const SourceOptions& from);
+[[nodiscard]] std::unique_ptr<DeviceSource> make_source(const SourceOptions& from,
+                                                        const PathOptions& paths);
 
 /// Where a node's offers come from and where what was published is remembered.
 struct DeviceWatchParts {

@@ -99,17 +99,22 @@ TEST_CASE("where there is no NVML the reason names what was tried") {
           std::string::npos);
 }
 
-TEST_CASE("libraries are those of the driver's version, at the host's path, under both names") {
+TEST_CASE("libraries are those of the driver's version, under both names, for every linker") {
     const Root root;
     for (const char* name : {"libcuda.so.570.1", "libcuda.so.999.1", "libother.so.570.1.2"})
         fs::copy_file(DRAWBRIDGE_STANDIN_NVML, root.path() / "usr/lib64" / name);
     const DriverEdits edits =
         driver_edits({.seen = root.path(), .host = "/run/nvidia/driver"}, "570.1");
-    REQUIRE(edits.common.mounts.size() == 2);
-    CHECK(edits.common.mounts[0].host_path == "/run/nvidia/driver/usr/lib64/libcuda.so.570.1");
-    CHECK(edits.common.mounts[0].container_path == "/usr/lib64/libcuda.so.570.1");
-    CHECK(edits.common.mounts[1].host_path == edits.common.mounts[0].host_path);
-    CHECK(edits.common.mounts[1].container_path == "/usr/lib64/libcuda.so.1");
+    std::vector<std::string> inside;
+    for (const CdiMount& mount : edits.common.mounts) {
+        CHECK(mount.host_path == "/run/nvidia/driver/usr/lib64/libcuda.so.570.1");
+        inside.push_back(mount.container_path);
+    }
+    REQUIRE(inside.size() == 4);
+    CHECK(inside[0] == "/usr/lib64/libcuda.so.570.1");
+    CHECK(inside[1].ends_with("-linux-gnu/libcuda.so.570.1"));  // Debian's linker, on any host
+    CHECK(inside[2] == "/usr/lib64/libcuda.so.1");
+    CHECK(inside[3].ends_with("-linux-gnu/libcuda.so.1"));
     CHECK(driver_edits({.seen = root.path()}, "").common.mounts.empty());
 }
 

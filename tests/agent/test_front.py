@@ -22,7 +22,7 @@ from test_cdi import inject
 VERSION = "580.159"  # of the stand-in
 OWN = BUILD / "standin" / "libcuda.so.1"
 FOLDER = "/usr/lib64"
-LIBCUDA = [f"{FOLDER}/libcuda.so.1", f"{FOLDER}/libcuda.so.{VERSION}"]
+LIBCUDA = [f"{folder}/libcuda.so.{end}" for folder in (FOLDER, "/usr/lib/x86_64-linux-gnu") for end in ("1", VERSION)]
 DRIVER = "/run/drawbridge/driver/libcuda.so.1"
 FRONT = "libdrawbridge-libcuda.so"
 
