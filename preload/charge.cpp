@@ -45,18 +45,24 @@ uint64_t effective_limit(const Share& share) {
     return __atomic_load_n(&share.cached.memory_bytes, __ATOMIC_RELAXED);
 }
 
+// Also other threads of this process, which is marked once by this one.
 bool others_in_flight(const Share& share) {
     const uint32_t count = ledger::slots_in_use(*share.view.ledger);
-    for (uint32_t slot = 0; slot < count; ++slot)
-        if (slot != share.view.slot &&
-            __atomic_load_n(&share.view.ledger->slot[slot].in_flight, __ATOMIC_RELAXED) != 0)
+    for (uint32_t slot = 0; slot < count; ++slot) {
+        const uint64_t own = slot == share.view.slot ? 1 : 0;
+        if (__atomic_load_n(&share.view.ledger->slot[slot].in_flight, __ATOMIC_RELAXED) > own)
             return true;
+    }
     return false;
 }
 
+// Looks first: what is charged and taken back could have others refused meanwhile.
 bool charge_exactly(Share& share, uint64_t bytes) {
+    const uint64_t limit = effective_limit(share);
+    const uint64_t before = ledger::usage(share.view);
+    if (before > limit || bytes > limit - before) return false;
     ledger::charge(share.view, bytes);
-    if (ledger::usage(share.view) <= effective_limit(share)) return true;
+    if (ledger::usage(share.view) <= limit) return true;
     ledger::uncharge(share.view, bytes);
     return false;
 }

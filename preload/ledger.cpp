@@ -15,6 +15,10 @@ uint64_t overhead_bytes(const View& view, uint32_t slot) {
     return uint64_t{__atomic_load_n(&view.limits->overhead_mib[slot], __ATOMIC_RELAXED)} * mib;
 }
 
+bool fits(uint64_t held, uint64_t limit, uint64_t bytes) {
+    return held <= limit && bytes <= limit - held;
+}
+
 // Words are written by tenants: a sum must not wrap whatever they hold.
 uint64_t saturating(uint64_t a, uint64_t b) {
     return a + b < a ? UINT64_MAX : a + b;
@@ -36,6 +40,8 @@ bool uncharge(const View& view, uint64_t bytes) {
 
 bool try_charge(const View& view, uint64_t limit, uint64_t bytes) {
     if (bytes > absurd_bytes) return false;
+    // Others would see it until it is taken back, and could be refused for what nobody gets.
+    if (!fits(load(own_word(view)), limit, bytes)) return false;
     charge(view, bytes);
     if (limit == DRAWBRIDGE_UNLIMITED) return true;
     uint64_t sum = 0;

@@ -50,8 +50,9 @@ void charge(const View& view, uint64_t bytes);
 /// who wrote the file).
 bool uncharge(const View& view, uint64_t bytes);
 
-/// Charges the bytes if the sum then is within the limit; otherwise charges nothing. Counts stale
-/// words and overheads, so it may refuse what `usage` would allow.
+/// Charges the bytes if the sum then is within the limit; otherwise charges nothing, and what
+/// cannot fit beside the own word for no moment. Counts stale words and overheads, so it may refuse
+/// what `usage` would allow.
 bool try_charge(const View& view, uint64_t limit, uint64_t bytes);
 
 /// Bytes in use by all processes of the share: what live slots hold.

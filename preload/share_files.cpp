@@ -199,9 +199,13 @@ uint32_t reap(Share& share) {
     return reaped;
 }
 
+// The byte's lock is the whole process's: its threads would pass it all at once.
 bool lock_denials(Share& share) {
     for (int tries = 0; tries < 200; ++tries) {
-        if (try_lock_byte(share.file, DRAWBRIDGE_DENIAL_LOCK)) return true;
+        if (__atomic_exchange_n(&share.deciding, 1, __ATOMIC_ACQUIRE) == 0) {
+            if (try_lock_byte(share.file, DRAWBRIDGE_DENIAL_LOCK)) return true;
+            __atomic_store_n(&share.deciding, 0, __ATOMIC_RELEASE);
+        }
         sleep_ns(100000);
     }
     return false;
@@ -209,6 +213,7 @@ bool lock_denials(Share& share) {
 
 void unlock_denials(Share& share) {
     unlock_byte(share.file, DRAWBRIDGE_DENIAL_LOCK);
+    __atomic_store_n(&share.deciding, 0, __ATOMIC_RELEASE);
 }
 
 bool check_ledger(Share& share) {

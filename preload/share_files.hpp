@@ -17,6 +17,7 @@ struct Share {
     uint32_t owner_pid = 0;  // of the slot
     int next = -1;           // another share of the same device
     uint64_t seen_overhead = 0;
+    uint32_t deciding = 0;  // 1 while a thread of this process has the lock of denials
     ledger::Limits cached;
     char name[208] = {};  // folder, for messages
 };
@@ -37,7 +38,7 @@ bool claim_slot(Share& share, Problem& problem);
 /// Frees the slots of processes that are gone; how many. Never one that might live.
 uint32_t reap(Share& share);
 
-/// Takes the lock under which denials are decided, for at most 20 ms; false: go on without.
+/// Takes the lock under which denials are decided, waiting at most 20 ms; false: go on without.
 bool lock_denials(Share& share);
 void unlock_denials(Share& share);
 

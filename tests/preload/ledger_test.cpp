@@ -127,6 +127,28 @@ TEST_CASE("threads that race for the last bytes never get more than there are") 
     CHECK(ledger::usage(files.view(0)) == 0);
 }
 
+TEST_CASE("what cannot fit is charged for no moment, so that nobody is refused for it") {
+    Files files;
+    constexpr std::uint64_t limit = 1000;
+    const auto greedy = files.view(0);
+    const auto modest = files.view(1);
+    std::uint32_t over = 0;
+    std::thread asking([&] {
+        while (__atomic_load_n(&over, __ATOMIC_RELAXED) == 0)
+            ledger::try_charge(greedy, limit, limit + 1);
+    });
+    int refused = 0;
+    for (int round = 0; round < 50000; ++round) {
+        if (ledger::try_charge(modest, limit, 150))
+            ledger::uncharge(modest, 150);
+        else
+            ++refused;
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    asking.join();
+    CHECK(refused == 0);
+}
+
 TEST_CASE("limits are read whole, or not at all") {
     Files files;
     ledger::Limits copy;

@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from conftest import CONTEXT, HERE, SECONDS, TREE, Bench
@@ -146,6 +147,20 @@ print(json.dumps([sorted(set(wrong)), cu.total_bytes() - cu.free_bytes()]))
     assert bench.python(script) == [[], CONTEXT]
     slot = share.slot(0)
     assert slot["denied"] > 0 and [slot[name] for name in ("linear", "array", "vmm", "pool", "in_flight", "errors")] == [0] * 6
+
+
+@pytest.mark.parametrize("permille", [1000, 500])
+def test_threads_that_begin_at_once_are_one_process(permille: int, bench: Bench, tmp_path: Path) -> None:
+    """Nobody has found the driver, opened a share or taken a slot before them; some launches wait."""
+    share = bench.share(CONTEXT + 4000 * MIB, permille=permille)
+    share.write("limits", 148, "<I", 1)  # force
+    program = tmp_path / "threads"
+    subprocess.run(["gcc", "-w", "-pthread", "-o", program, HERE / "programs" / "threads.c"], check=True)
+    done = bench.run([str(program)])
+    assert (done.returncode, done.stdout) == (0, "0\n"), done
+    assert len(share.used()) == 1
+    slot = share.slot(0)
+    assert slot["denied"] == 8 * 300 and [slot[name] for name in ("linear", "vmm", "in_flight", "errors")] == [0] * 4
 
 
 def test_what_fits_for_all_is_never_denied_to_one(bench: Bench) -> None:
