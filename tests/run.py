@@ -21,6 +21,7 @@ LOGS = ROOT / "build" / "logs"
 CHECK_PYTHON = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drawbridge-check" / "bin" / "python"
 JOBS = str(os.cpu_count() or 2)
 UNIT_TESTS = [f"{folder}_test" for folder in ("base", "kube", "kube_client", "translate", "certs", "server", "cli", "agent", "preload")]
+PRELOAD = ["drawbridge_preload", "drawbridge_preload_marked", "drawbridge_front", "standin_cuda", "standin_nvml"]
 
 # A clone in another folder finds what an earlier one compiled.
 os.environ |= {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
@@ -292,7 +293,7 @@ def agent_on_cluster(minor: str, *choice: str) -> Count:
 
 def part_preload() -> Count:
     """The preload library in real processes on the stand-in driver: loading, memory, deaths, damage."""
-    build("debug", "drawbridge_preload", "drawbridge_preload_marked", "drawbridge_front", "standin_cuda", "standin_nvml")
+    build("debug", *PRELOAD)
     return pytest("preload: tests on the stand-in", "tests/preload")
 
 
@@ -317,23 +318,41 @@ PARTS: dict[str, Callable[[], Count]] = {
 # ---------------------------------------------------------------------------------------------------- long forms
 
 
+def sanitized_preload(preset: str, *files: str) -> Count:
+    """The preload library and the stand-in driver under a sanitizer, whose runtime is preloaded into each program before them."""
+    tests = [f"tests/preload/{name}" for name in files] or ["tests/preload"]
+    build(preset, *PRELOAD)
+    runtime = subprocess.run(["gcc", f"-print-file-name=lib{preset}.so"], capture_output=True, text=True, check=True).stdout.strip()
+    return pytest(
+        f"{preset}: preload library on the stand-in", *tests, "-m", "not long and not plain",
+        DRAWBRIDGE_PRELOAD_BUILD=str(ROOT / "build" / preset), DRAWBRIDGE_SANITIZER_RUNTIME=str(Path(runtime).resolve()),
+        ASAN_OPTIONS=os.environ["ASAN_OPTIONS"] + ":detect_leaks=0")  # fmt: skip
+
+
+def trapped_preload() -> Count:
+    """The same with UBSan's checks as traps, which need no runtime: also where a sanitizer's is not borne."""
+    build("ubsan")
+    return pytest("ubsan: preload library on the stand-in", "tests/preload", DRAWBRIDGE_PRELOAD_BUILD=str(ROOT / "build" / "ubsan"))
+
+
 def long_asan() -> Count:
-    """Unit tests, the functional tests and the agent from outside under AddressSanitizer and UBSan."""
+    """Unit tests, functional tests, agent and preload library from outside under AddressSanitizer and UBSan."""
     build("asan", *UNIT_TESTS, "drawbridge")
     count = ctest("asan", "-E", "layering", DRAWBRIDGE_DIFFERENTIAL_PODS="10000")
-    return count + sanitized_agent("asan") + pytest(
+    return count + sanitized_agent("asan") + sanitized_preload("asan") + trapped_preload() + pytest(
         "asan: functional tests", "tests/functional", program="build/asan/bin/drawbridge")  # fmt: skip
 
 
 def long_tsan() -> Count:
     """What has threads, under ThreadSanitizer."""
-    build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "agent_test", "drawbridge")
-    return ctest("tsan", "-R", "^(base|kube/client|certs|server|agent)$") + sanitized_agent("tsan")
+    build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "agent_test", "preload_test", "drawbridge")
+    count = ctest("tsan", "-R", "^(base|kube/client|certs|server|agent|preload)$") + sanitized_agent("tsan")
+    return count + sanitized_preload("tsan", "test_memory.py", "test_compute.py", "test_properties.py", "test_marks.py")
 
 
 def long_preload() -> Count:
     """A million random steps and a thousand kills under the preload library."""
-    build("debug", "drawbridge_preload", "drawbridge_preload_marked", "drawbridge_front", "standin_cuda", "standin_nvml")
+    build("debug", *PRELOAD)
     return pytest("preload: long tests", "tests/preload", "-m", "long")
 
 

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE / "record")]
 
-from share import Root, Share  # noqa: E402
+from share import Root, Share, preloaded  # noqa: E402
 
 BUILD = Path(os.environ.get("DRAWBRIDGE_PRELOAD_BUILD", TREE / "build" / "debug"))
 LIBRARY = BUILD / "lib" / "libdrawbridge.so"
@@ -51,7 +51,7 @@ class Bench:
         return self.root.share(name, card(device), memory, context=CONTEXT, **more)
 
     def environment(self, preload: bool = True, **more: str) -> dict[str, str]:
-        return (self.root.environment() if preload else dict(os.environ)) | self.variables | more
+        return (self.root.environment() if preload else os.environ | preloaded()) | self.variables | more
 
     def run(self, command: list[str], preload: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, env=self.environment(preload, **more), capture_output=True, text=True, timeout=SECONDS, check=False)

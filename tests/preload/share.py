@@ -16,11 +16,18 @@ SLOTS = 1024
 CHARGE_MANAGED, CHARGE_OVERHEAD, DENY_SETTINGS, NO_GATE, OBSERVE_ONLY = 1, 2, 4, 8, 16
 USED, SLOT, SLOT_SIZE = 4096, 4096 + 8 * SLOTS, 192
 OVERHEAD, UTILIZATION = 4096, 4096 + 4 * SLOTS
+RUNTIME = os.environ.get("DRAWBRIDGE_SANITIZER_RUNTIME", "")  # comes before every library that was built for it
 GAUGES = ("linear", "managed", "array", "vmm", "pool", "graph", "imported")
 
 
 def boot_id() -> bytes:
     return uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()).bytes
+
+
+def preloaded(*libraries: str) -> dict[str, str]:
+    """The variable that preloads these."""
+    named = [name for name in (RUNTIME, *libraries) if name]
+    return {"LD_PRELOAD": " ".join(named)} if named else {}
 
 
 class Share:
@@ -91,7 +98,7 @@ class Root:
             shutil.rmtree(share)
 
     def environment(self, **more: str) -> dict[str, str]:
-        return os.environ | {"LD_PRELOAD": str(self.library)} | more
+        return os.environ | preloaded(str(self.library)) | more
 
 
 FRONT_NAMES = ("libcuda.so.1", "libcuda.so.580.159")  # the driver's file has a versioned name too
@@ -117,9 +124,9 @@ class FrontRoot(Root):
 
     def environment(self, preload: bool = True, **more: str) -> dict[str, str]:
         """That of a command which `entered` runs."""
-        preloaded = {"LD_PRELOAD": "/run/drawbridge/lib/libdrawbridge.so"} if preload else {}
+        loaded = preloaded("/run/drawbridge/lib/libdrawbridge.so" if preload else "")
         path = {"LD_LIBRARY_PATH": ":".join(filter(None, [str(self.libraries), os.environ.get("LD_LIBRARY_PATH")]))}
-        return os.environ | preloaded | path | more
+        return os.environ | loaded | path | more
 
     def entered(self, command: list[str], environment: dict[str, str]) -> dict[str, object]:
         """Arguments of subprocess.run that run a command with mounts of its own, in which this folder is /run/drawbridge."""

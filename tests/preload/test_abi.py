@@ -13,6 +13,8 @@ from conftest import FRONT, LIBRARY, TREE
 from elf import dynamic_symbols
 from front import DRIVER
 
+pytestmark = pytest.mark.plain
+
 OLDEST_GLIBC = (2, 17)
 LOADER = "ld-linux-x86-64.so.2"  # which is there before any library is
 every_file = pytest.mark.parametrize("library", [LIBRARY, FRONT], ids=["preloaded", "front"])

@@ -38,7 +38,8 @@ def is_full(share: Share, limit: int = LIMIT, slots: int = 1) -> None:
     assert sum(share.slot(index)["denied"] for index in range(slots)) > 0
 
 
-@pytest.mark.parametrize("way", ways_to_libcuda(Path(), Path()))
+@pytest.mark.parametrize("way", [pytest.param(way, marks=[pytest.mark.plain] if way in ("dlmopen", "RTLD_DEEPBIND") else [])
+                                 for way in ways_to_libcuda(Path(), Path())])  # fmt: skip
 def test_every_way_reaches_the_limit_and_not_a_mib_more(way: str, preload: bool, bench: FrontBench, ways: Path) -> None:
     share = bench.share(LIMIT)
     done = bench.run(ways_to_libcuda(ways, bench.libraries / VERSIONED)[way], preload)
@@ -58,6 +59,7 @@ def test_a_library_behind_the_front_gets_no_way_past_it_by_rtld_next(bench: Fron
     is_full(share)
 
 
+@pytest.mark.plain
 def test_two_copies_in_one_process_share_its_limit(bench: FrontBench, ways: Path, preload: bool) -> None:
     """Each namespace has a front and a driver of its own; each front has a slot."""
     share = bench.share(LIMIT + CONTEXT)
@@ -143,6 +145,7 @@ def test_without_the_drivers_file_nothing_of_it_is_there_and_one_line_names_it(b
     assert bench.run(["true"], preload).returncode == 0
 
 
+@pytest.mark.plain
 def test_a_share_that_cannot_be_used_refuses_cuinit_with_one_line(bench: FrontBench, ways: Path, preload: bool) -> None:
     missing = bench.run([str(ways / "ways"), "private"], preload)
     share = bench.share(LIMIT)
@@ -188,6 +191,7 @@ def test_an_images_own_driver_for_newer_programs_is_held_as_by_the_preloaded_lib
         assert (done.returncode, done.stdout) == (0, FULL), done
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("names", [("libcuda.so.1", VERSIONED), (VERSIONED,)], ids=["as the agent mounts", "as a file of nvidia-ctk does"])
 def test_ldconfig_after_the_mounts_finds_the_front(names: tuple[str, ...], preload: bool, ways: Path, tmp_path: Path) -> None:
     (tmp_path / "bench").mkdir()

@@ -8,8 +8,11 @@ import subprocess
 import uuid
 from pathlib import Path
 
+import pytest
 from conftest import FRONT, LIBRARY, OLDER_DRIVER, SECONDS, STANDIN, TREE, card
 from share import ways_to_libcuda
+
+pytestmark = pytest.mark.plain  # dlmopen and RTLD_DEEPBIND
 
 PLAN = TREE / "tests" / "gpu" / "run"
 MEMORY = ["ways", "linear", "real_use", "kinds", "killed", "changed", "overhead", "refusals", "front"]  # the rest needs the GPU's own programs

@@ -13,6 +13,8 @@ from elf import dynamic_symbols
 from roots import roots
 from share import Root
 
+pytestmark = pytest.mark.plain  # in a root that has no sanitizer's runtime
+
 LOOK = """
 import ctypes, json, re
 library = ctypes.CDLL("libcuda.so.1")

@@ -11,6 +11,8 @@ from conftest import CONTEXT, FRONT, LIBRARY, TREE, card
 from roots import roots
 from share import Root, Share
 
+pytestmark = pytest.mark.plain  # no root has a sanitizer's runtime
+
 MIB = 1 << 20
 PROGRAMS = {
     "sh": ["sh", "-c", "umask; ulimit -n; ls /proc/self/fd | wc -l; echo out; echo err >&2; exit 3"],
