@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import CHECK_PYTHON, CONTEXT, HERE, OLDER_DRIVER, Bench
 from front import FrontBench
+from roots import roots
 from share import MIB
 
 LIMIT = 2 * CONTEXT + 1000 * MIB
@@ -85,6 +87,27 @@ print(json.dumps([one.total, one.used, one.free, two.total, two.used + two.reser
     assert "nvmlDeviceGetMemoryInfo_v2" in called
     held = CONTEXT + 100 * MIB
     assert json.loads(out) == [LIMIT, held, LIMIT - held, LIMIT, held, LIMIT - held, [[True, held]], 1]
+
+
+def test_debians_nvidia_smi_shows_the_share(bench: Bench) -> None:
+    """Its table of NVML's functions is a private one; what it says of memory goes through the functions that all have."""
+    bench.share(LIMIT)
+    script = """
+import ctypes, json, os, subprocess, sys
+cuda = ctypes.CDLL("libcuda.so.1"); context, block = ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_uint64(100 << 20)) == 0
+def smi(*arguments): return subprocess.run([sys.argv[1], *arguments], stdout=subprocess.PIPE, text=True, check=True).stdout
+memory = smi("--query-gpu=memory.total,memory.used,memory.free", "--format=csv,noheader,nounits").strip()
+processes = smi("--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits").strip()
+print(json.dumps([memory, processes == f"{os.getpid()}, {memory.split(', ')[1]}", smi()]))
+"""
+    out, called = used(bench, [str(CHECK_PYTHON), "-c", script, str(roots.nvidias_smi())])
+    memory, own_process, table = json.loads(out)
+    total, held = LIMIT // MIB, (CONTEXT + 100 * MIB) // MIB
+    assert (memory, own_process) == (f"{total}, {held}, {total - held}", True)
+    assert re.search(rf" {held}MiB / +{total}MiB \|", table) and re.search(rf" C +python3? +{held}MiB \|", table), table
+    assert {"nvmlInternalGetExportTable", "nvmlDeviceGetMemoryInfo_v2", "nvmlInit_v2"} <= set(called)
 
 
 def held_and_bare(bench: Bench, command: list[str]) -> tuple[dict, dict, set[str]]:

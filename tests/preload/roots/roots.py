@@ -67,24 +67,30 @@ def musl() -> Path:
     return _kept("musl-1", make)
 
 
+def _from_non_free(package: str, folder: Path) -> None:
+    """Unpacks a package of Debian's non-free archive; apt checks the archive's signature."""
+    for name in ("state/lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True)
+    (folder / "sources.list").write_text(f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {MIRROR} bookworm non-free\n")
+    places = {"Dir::Etc::sourcelist": folder / "sources.list", "Dir::Etc::sourceparts": "-", "Dir::State": folder / "state",
+              "Dir::Cache": folder / "cache", "APT::Sandbox::User": "root"}  # fmt: skip
+    apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in places.items())]
+    for command in ("update",), ("download", package):
+        subprocess.run([*apt, *command], cwd=folder, check=True, stdout=sys.stderr)
+    (archive,) = folder.glob(f"{package}_*.deb")
+    subprocess.run(["dpkg-deb", "--extract", archive, folder], check=True)
+
+
 def nvidias_libcuda() -> Path:
-    """NVIDIA's own libcuda, from Debian's non-free archive; its licence lets nobody but its users have it, so that it is in the
-    cache and nowhere else. It loads without a GPU and answers look-ups."""
-
-    def make(folder: Path) -> None:
-        for name in ("state/lists/partial", "cache/archives/partial"):
-            (folder / name).mkdir(parents=True)
-        (folder / "sources.list").write_text(f"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {MIRROR} bookworm non-free\n")
-        places = {"Dir::Etc::sourcelist": folder / "sources.list", "Dir::Etc::sourceparts": "-", "Dir::State": folder / "state",
-                  "Dir::Cache": folder / "cache", "APT::Sandbox::User": "root"}  # fmt: skip
-        apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in places.items())]
-        for command in ("update",), ("download", "libcuda1"):
-            subprocess.run([*apt, *command], cwd=folder, check=True, stdout=sys.stderr)
-        (package,) = folder.glob("libcuda1_*.deb")
-        subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
-
-    (library,) = _kept("libcuda1-bookworm-1", make).glob("usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.*.*")
+    """NVIDIA's own libcuda; its licence lets nobody but its users have it, so that it is in the cache and nowhere else. It
+    loads without a GPU and answers look-ups."""
+    (library,) = _kept("libcuda1-bookworm-1", lambda folder: _from_non_free("libcuda1", folder)).glob("usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.*.*")
     return library
+
+
+def nvidias_smi() -> Path:
+    """NVIDIA's nvidia-smi, had and kept in the same way."""
+    return _kept("nvidia-smi-bookworm-1", lambda folder: _from_non_free("nvidia-smi", folder)) / "usr/lib/nvidia/current/nvidia-smi"
 
 
 def oldest_build(processor: str) -> Path:
