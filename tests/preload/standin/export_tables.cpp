@@ -1,14 +1,13 @@
 // The tables of functions that a CUDA runtime (cudart) asks the driver for by UUID; NVIDIA
 // documents none of them. Their UUIDs and lengths are those that programs were recorded to ask for
-// and to get
-// (../recorded, trace.tsv), and that NVIDIA's libcuda 535 gives without a GPU. What the functions
-// take and answer is known from free implementations of the driver (ZLUDA's dark_api) and from what
-// cudart 11.7 and 11.8 do with it. A function that none of our programs calls answers "not
-// supported".
+// and to get (../recorded, trace.tsv), and that NVIDIA's libcuda 535 gives without a GPU. What the
+// functions take and answer is known from free implementations of the driver (ZLUDA's dark_api) and
+// from what cudart 11.7 and 11.8 do with it. A function that none of our programs calls answers
+// "not supported".
 //
 // One table is left out on purpose, d4082055-bde6-704b-8d34-ba123c66e1f2: by it a runtime has a
-// driver of CUDA 11.2 or newer prove that it is NVIDIA's own, which this one is not. Drivers
-// before 11.2 are not asked.
+// driver of CUDA 11.2 or newer prove that it is NVIDIA's own, which this one is not. A driver that
+// is older, by its version and by the room in its hook table, is not asked.
 #include "tests/preload/standin/count.hpp"
 #include "tests/preload/standin/driver.hpp"
 
@@ -62,7 +61,7 @@ int primary_context(Context** context, int device) {
 
 /// Room for entries in which a runtime notes what a profiler wants to be told of; no profiler is
 /// here. `now` is how many libcuda 535 has room for, `before` how many a driver before CUDA 11.2
-/// had, by what free implementations of that time answered.
+/// had, by what free implementations of that time answered and cudart 11.8 is content with.
 template <std::uint64_t now, std::uint64_t before>
 int room(void** start, std::uint64_t* entries) {
     COUNT_CALL("hook table: room");
