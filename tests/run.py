@@ -21,7 +21,7 @@ LOGS = ROOT / "build" / "logs"
 CHECK_PYTHON = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drawbridge-check" / "bin" / "python"
 JOBS = str(os.cpu_count() or 2)
 UNIT_TESTS = [f"{folder}_test" for folder in ("base", "kube", "kube_client", "translate", "certs", "server", "cli", "agent", "preload")]
-PRELOAD = ["drawbridge_preload", "drawbridge_preload_marked", "drawbridge_front", "standin_cuda", "standin_nvml"]
+PRELOAD = ["drawbridge_preload", "drawbridge_preload_marked", "drawbridge_front", "standin_cuda", "standin_nvml", "standin_profiles"]
 
 # A clone in another folder finds what an earlier one compiled.
 os.environ |= {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
@@ -294,7 +294,13 @@ def agent_on_cluster(minor: str, *choice: str) -> Count:
 def part_preload() -> Count:
     """The preload library in real processes on the stand-in driver: loading, memory, deaths, damage."""
     build("debug", *PRELOAD)
-    return pytest("preload: tests on the stand-in", "tests/preload")
+    count = pytest("preload: tests on the stand-in", "tests/preload")
+    return sum((on_older_driver(version, "test_memory.py") for version in ("11.4", "12.4")), count)
+
+
+def on_older_driver(version: str, *files: str) -> Count:
+    """Tests of the preload library on the stand-in as a driver of an older CUDA version."""
+    return pytest(f"preload: CUDA {version}", *(f"tests/preload/{name}" for name in files), DRAWBRIDGE_STANDIN_PROFILE=version)
 
 
 def part_self() -> Count:
@@ -351,9 +357,11 @@ def long_tsan() -> Count:
 
 
 def long_preload() -> Count:
-    """A million random steps and a thousand kills under the preload library."""
+    """A million random steps and a thousand kills under the preload library, and older drivers."""
     build("debug", *PRELOAD)
-    return pytest("preload: long tests", "tests/preload", "-m", "long")
+    older = ["11.4", "11.8", "12.2", "12.4", "12.8"]
+    files = ["test_memory.py", "test_compute.py", "test_properties.py", "test_marks.py"]
+    return sum((on_older_driver(version, *files) for version in older), pytest("preload: long tests", "tests/preload", "-m", "long"))
 
 
 def long_differential() -> Count:

@@ -22,6 +22,7 @@ LIBRARY = BUILD / "lib" / "libdrawbridge.so"
 FRONT = BUILD / "lib" / "libdrawbridge-libcuda.so"  # for the place of libcuda.so.1
 MARKED = BUILD / "marked" / "libdrawbridge.so"  # with points at which a process stops or dies
 STANDIN = BUILD / "standin"
+PROFILES = BUILD / "standin-profiles"  # older drivers, by their CUDA version
 RECORDED = HERE / "recorded" / "580.159-h200"
 CONTEXT = 543162368
 CARD = bytes([0x5D]) + bytes(14) + bytes([1])
@@ -38,6 +39,11 @@ def card(index: int) -> bytes:
     return CARD[:15] + bytes([index + 1])
 
 
+def drivers(profile: str = os.environ.get("DRAWBRIDGE_STANDIN_PROFILE", "")) -> str:
+    """Where the loader finds a driver: the newest, or that of a CUDA version such as 11.4."""
+    return f"{PROFILES / profile}:{STANDIN}" if profile else str(STANDIN)
+
+
 class Bench:
     """A root of its own, and a world of cards of its own."""
 
@@ -45,7 +51,7 @@ class Bench:
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.root = root or Root(folder / "root", library)
-        self.variables = {"DRAWBRIDGE_STANDIN_STATE": str(folder / "world"), "LD_LIBRARY_PATH": str(STANDIN), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.variables = {"DRAWBRIDGE_STANDIN_STATE": str(folder / "world"), "LD_LIBRARY_PATH": drivers(), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def share(self, memory: int, name: str = "claim-0", device: int = 0, **more: object) -> Share:
         return self.root.share(name, card(device), memory, context=CONTEXT, **more)

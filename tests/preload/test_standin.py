@@ -1,4 +1,4 @@
-"""The stand-in driver answers as the recorded driver did."""
+"""The stand-in driver answers as the recorded driver did; older ones are in test_profiles.py."""
 
 from __future__ import annotations
 

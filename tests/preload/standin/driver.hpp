@@ -211,7 +211,10 @@ void synchronize();
 
 int free_pointer(std::uint64_t pointer, bool waits);
 
-/// The CUDA version that this driver claims: 13000, or what DRAWBRIDGE_STANDIN_VERSION says.
+/// The CUDA version whose functions this build has (CMakeLists.txt).
+extern const int profile;
+
+/// The CUDA version that this driver claims: its own, or what DRAWBRIDGE_STANDIN_VERSION says.
 int driver_version();
 
 /// Waits until every kernel that was launched has ended.

@@ -1,7 +1,8 @@
-"""Makes the shell of the stand-in driver from a recording: `generate.py OUT RECORDED SOURCES...`.
+"""Makes the shell of the stand-in driver from a recording: `generate.py OUT RECORDED PROFILES SOURCES...`.
 
 Every exported name of the recorded driver that no source implements becomes a function that counts its calls and
-answers "not supported"; the recorded answers of cuGetProcAddress become a table."""
+answers "not supported"; the recorded answers of cuGetProcAddress become a table. PROFILES are CUDA versions with commas
+between: each gets a list of what a driver of that version exports."""
 
 from __future__ import annotations
 
@@ -55,16 +56,31 @@ def look_ups(recorded: Path) -> str:
     return "\n".join(lines)
 
 
+def since(recorded: Path) -> dict[str, int]:
+    """The CUDA version from which a function is looked up; what no look-up gives is as old as any driver here."""
+    found: dict[str, int] = {}
+    for line in (recorded / "lookups.tsv").read_text().splitlines():
+        for version, symbol in re.findall(r"\t(\d+):(cu\w+)/", line):
+            found[symbol] = min(int(version), found.get(symbol, int(version)))
+    return found
+
+
+def exports_of(names: list[str]) -> str:
+    return "".join(["{\n  global:\n", *(f"    {name};\n" for name in [*names, "standin_*"]), "  local: *;\n};\n"])
+
+
 def main() -> None:
-    out, recorded, *sources = map(Path, sys.argv[1:])
+    out, recorded, profiles, *sources = map(Path, sys.argv[1:])
     done = implemented(sources)
     names = exports(recorded)
     out.mkdir(parents=True, exist_ok=True)
     (out / "cuda_stubs.cpp").write_text(stubs(names["libcuda.so.1"], done, 801))
     (out / "nvml_stubs.cpp").write_text(stubs(names["libnvidia-ml.so.1"], done, 3))
     (out / "look_ups.cpp").write_text(look_ups(recorded))
-    for library, prefix in (("libcuda.so.1", "cu"), ("libnvidia-ml.so.1", "nvml")):
-        (out / f"{prefix}.map").write_text("{\n  global:\n    " + prefix + "*;\n    standin_*;\n  local: *;\n};\n")
+    (out / "nvml.map").write_text(exports_of(["nvml*"]))
+    first = since(recorded)
+    for profile in map(int, str(profiles).split(",")):
+        (out / f"cu-{profile}.map").write_text(exports_of([name for name in names["libcuda.so.1"] if first.get(name, 0) <= profile]))
 
 
 if __name__ == "__main__":
