@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -35,6 +37,19 @@ bool write_all(int file, std::string_view text) {
         text.remove_prefix(static_cast<std::size_t>(written));
     }
     return true;
+}
+
+/// Zeros at the end are not written where the file system can set room aside for them: no disk has
+/// to take them. A hole would do, but for who maps the file and finds the disk full when it writes.
+bool write_content(int file, std::string_view text) {
+    static constexpr std::array<char, 4096> zeros{};
+    std::size_t used = text.size();
+    while (used >= zeros.size() &&
+           std::memcmp(text.data() + used - zeros.size(), zeros.data(), zeros.size()) == 0)
+        used -= zeros.size();
+    const bool has_room =
+        used < text.size() && ::fallocate(file, 0, 0, static_cast<off_t>(text.size())) == 0;
+    return write_all(file, has_room ? text.substr(0, used) : text);
 }
 
 std::string folder_of(const std::string& path) {
@@ -89,7 +104,7 @@ Result<StagedFile> StagedFile::create(std::string path, std::string_view text, m
     const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
     if (file.get() < 0) return system_failure("create a file in", folder);
     StagedFile staged(std::move(path), std::move(name));
-    if (!write_all(file.get(), text)) return system_failure("write", staged.path_);
+    if (!write_content(file.get(), text)) return system_failure("write", staged.path_);
     if (::fchmod(file.get(), mode) != 0)
         return system_failure("set the permissions of", staged.path_);
     if (sync != Sync::none && ::fsync(file.get()) != 0) return system_failure("sync", staged.path_);

@@ -22,6 +22,19 @@ std::ptrdiff_t entries(const Folder& folder) {
     return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator());
 }
 
+TEST_CASE("a file that ends with zeros has all of them, and its room on the disk") {
+    const Folder folder;
+    const std::string path = folder / "file";
+    for (const std::size_t used : {std::size_t{0}, std::size_t{5}, std::size_t{9000}}) {
+        const std::string text = std::string(used, 'x') + std::string(300'000, '\0');
+        REQUIRE(write_file_atomically(path, text).has_value());
+        CHECK(read_file(path, text.size()) == text);
+        struct stat about {};
+        REQUIRE(::stat(path.c_str(), &about) == 0);
+        CHECK(about.st_blocks * 512 >= about.st_size);
+    }
+}
+
 TEST_CASE("what was written is read, and replaced whole") {
     const Folder folder;
     const std::string path = folder / "file";
