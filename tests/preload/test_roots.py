@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from conftest import CONTEXT, FRONT, LIBRARY, TREE, card
 from roots import roots
 from share import Root, Share
+from test_loading import THREADS
 
 pytestmark = pytest.mark.plain  # no root has a sanitizer's runtime
 
@@ -144,9 +146,49 @@ def test_musl_goes_on_without_the_library(flags: list[str], tmp_path: Path) -> N
     assert (done.returncode, done.stdout, done.stderr) == (5, "1\n", ""), done
 
 
-@pytest.mark.long
-def test_a_program_on_64_bit_arm_is_held_to_its_share(tmp_path: Path) -> None:
-    """Emulated: the trampolines of dlsym and dlvsym, and all else that depends on the processor."""
+@pytest.fixture
+def arm(tmp_path: Path) -> System:
+    """64-bit Arm, emulated: what depends on the processor, such as the trampolines of dlsym and dlvsym."""
     build = roots.oldest_build("aarch64")
     shutil.copy(roots.QEMU, tmp_path / "qemu")
-    is_limited(System(roots.debian("bookworm", "arm64"), tmp_path, build / "lib" / "libdrawbridge.so", build / "standin", ("/run/bench/qemu",)))
+    return System(roots.debian("bookworm", "arm64"), tmp_path, build / "lib" / "libdrawbridge.so", build / "standin", ("/run/bench/qemu",))
+
+
+@pytest.mark.long
+def test_a_program_on_64_bit_arm_is_held_to_its_share(arm: System) -> None:
+    is_limited(arm)
+
+
+VERSIONED = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+    void* cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    void* own = dlsym(cuda, "cuMemAlloc_v2");
+    printf("%d %d ", dlvsym(RTLD_NEXT, "malloc", "GLIBC_2.17") == (void*)malloc, dlvsym(RTLD_NEXT, "malloc", "GLIBC_1.0") == NULL);
+    printf("%d %d\n", own == dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"), dlvsym(cuda, "cuMemAlloc_v2", "GLIBC_2.17") == NULL);
+    return 0;
+}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("text", "wanted"), [(THREADS, "0 0 0"), (VERSIONED, "1 1 1 1")], ids=["foreign names on threads", "versions"])
+def test_look_ups_on_64_bit_arm_see_their_own_caller(text: str, wanted: str, arm: System) -> None:
+    roots.compiled("aarch64-linux-gnu.2.17", text, arm.work / "program", "-rdynamic", "-pthread")
+    bare = arm.run(["/run/bench/program"])
+    arm.share(1024 * MIB)
+    arm.activate()
+    held = arm.run(["/run/bench/program"])
+    assert (bare.stdout, held.stdout, held.stderr) == (f"{wanted}\n", f"{wanted}\n", "")
+
+
+@pytest.mark.long
+def test_the_parts_that_decide_pass_their_tests_on_64_bit_arm(arm: System) -> None:
+    """Layout of the files, ledger, gate, tables: compiled for it."""
+    roots.unit_tests("aarch64-linux-gnu.2.17", arm.work / "unit-tests")
+    shutil.copytree(TREE / "tests" / "preload" / "recorded", arm.work / "tests" / "preload" / "recorded")
+    done = arm.run(["/usr/bin/env", "-C", "/run/bench", "/run/bench/qemu", "/run/bench/unit-tests"])
+    assert done.returncode == 0 and re.search(r"test cases: +\d\d \| +\d\d passed \| +0 failed", done.stdout), done.stdout[-2000:]

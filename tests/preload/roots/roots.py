@@ -113,6 +113,18 @@ def compiled(target: str, text: str, program: Path, *flags: str) -> None:
     subprocess.run([CHECK_PYTHON, "-m", "ziglang", "cc", "-target", target, "-o", program, source, *flags], check=True)
 
 
+def unit_tests(target: str, program: Path) -> None:
+    """Compiles the unit tests of the preload library's pure parts for another system."""
+    headers = program.with_suffix(".include")
+    for name in ("doctest", "nlohmann"):
+        shutil.copytree(Path("/usr/include") / name, headers / name)
+    parts = [TREE / "preload" / f"{name}.cpp" for name in ("ledger", "array_size", "table", "os")]
+    tests = [TREE / "tests" / "test_main.cpp", *sorted((TREE / "tests" / "preload").glob("*_test.cpp"))]
+    subprocess.run(
+        [CHECK_PYTHON, "-m", "ziglang", "c++", "-target", target, "-std=c++20", "-O1", "-I", TREE, "-isystem", headers,
+         '-DDRAWBRIDGE_SOURCE="."', "-o", program, *tests, *parts], check=True)  # fmt: skip
+
+
 # In a mount namespace of its own: nothing is left behind, and roots in the cache stay as they are.
 ENTER = """
 set -eu
@@ -141,6 +153,6 @@ def run(root: Path, work: Path, command: list[str], **environment: str) -> subpr
     for name in ("run", "proc", "mnt", "etc"):
         (root / name).mkdir(exist_ok=True)
     return subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "sh", "-c", ENTER, "sh", str(root), str(work), *command],
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", str(root), str(work), *command],
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"} | environment,
         capture_output=True, text=True, timeout=SECONDS, check=False)  # fmt: skip
