@@ -183,6 +183,15 @@ DevicePlace place_of(const std::string& bus_id) {
     return place;
 }
 
+std::vector<std::string> graphics_nodes(const std::string& bus_id, const std::string& host_root) {
+    std::vector<std::string> nodes;
+    std::error_code failure;
+    const std::string folder = fmt::format("{}/sys/bus/pci/devices/{}/drm", host_root, bus_id);
+    for (const auto& entry : fs::directory_iterator(folder, failure))
+        nodes.push_back("/dev/dri/" + entry.path().filename().string());
+    return nodes;
+}
+
 std::vector<DeviceNode> mig_nodes(const Device& card, std::int64_t gpu_instance,
                                   std::int64_t compute_instance, const std::string& host_root) {
     std::vector<DeviceNode> nodes;

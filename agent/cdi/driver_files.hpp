@@ -19,6 +19,11 @@ namespace drawbridge::agent {
 /// The place of a PCI device, with what sysfs says of it.
 [[nodiscard]] DevicePlace place_of(const std::string& bus_id);
 
+/// The nodes of a PCI device below /dev/dri, by what sysfs says: they are counted anew at each
+/// boot.
+[[nodiscard]] std::vector<std::string> graphics_nodes(const std::string& bus_id,
+                                                      const std::string& host_root = {});
+
 /// The capability nodes of a MIG instance, by what /proc/driver/nvidia says. The driver makes them
 /// when it is asked to, so that the host may not have them yet.
 [[nodiscard]] std::vector<DeviceNode> mig_nodes(const Device& card, std::int64_t gpu_instance,

@@ -1,5 +1,7 @@
 #include "agent/cdi/toolkit_files.hpp"
 
+#include "agent/cdi/driver_files.hpp"
+#include "agent/cdi/driver_places.hpp"
 #include "base/atomic_file.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +30,7 @@ std::set<std::string> foreign_files(const std::string& folder) {
 }
 
 base::Result<std::optional<CdiSpec>> read_spec(const std::string& path) {
-    const auto text = base::read_file(path, max_file);
+    const auto text = base::read_regular_file(path, max_file);
     if (!text) return std::nullopt;
     return read_toolkit_spec(*text);
 }
@@ -54,15 +56,19 @@ void ToolkitFiles::read_changed() {
     files_ = std::move(now);
 }
 
-/// Why containers cannot be given the specification; empty: they can.
-std::string ToolkitFiles::unfit(const CdiSpec& spec, std::string_view version) const {
-    if (!brings_driver(spec, version))
-        return fmt::format("it brings another driver than {}, which runs", version);
-    for (const std::string& file : needed_files(spec)) {
-        std::error_code failure;
-        if (!fs::exists(fs::symlink_status(host_root_ + file, failure)))
-            return fmt::format("it names {}, which is not there", file);
+/// Why containers cannot be given the edits; empty: they can.
+std::string ToolkitFiles::unfit(const DriverEdits& edits, std::string_view version,
+                                const std::vector<Device>& devices) const {
+    OwnNodes own;
+    for (const Device& device : devices) {
+        for (const DeviceNode& node : device.device_nodes)
+            own[device.uuid].insert(node.path);
+        for (std::string& node : graphics_nodes(device.place.pci_bus_id, host_root_))
+            own[device.uuid].insert(std::move(node));
     }
+    if (std::string reason = misfit(edits, version, own); !reason.empty()) return reason;
+    for (const std::string& file : needed_files(edits, devices))
+        if (!in_root(host_root_, file)) return fmt::format("it names {}, which is not there", file);
     return {};
 }
 
@@ -71,11 +77,13 @@ ToolkitAnswer ToolkitFiles::look(std::string_view version, const std::vector<Dev
     ToolkitAnswer answer;
     for (const auto& [path, file] : files_) {
         if (file.spec && !*file.spec) continue;
+        DriverEdits edits;
+        if (file.spec) edits = toolkit_edits(**file.spec, devices);
         const std::string reason =
-            file.spec ? unfit(**file.spec, version)
+            file.spec ? unfit(edits, version, devices)
                       : fmt::format("{}: {}", file.spec.error().path, file.spec.error().message);
         if (reason.empty()) {
-            answer.edits = toolkit_edits(**file.spec, devices);
+            answer.edits = std::move(edits);
             return answer;
         }
         answer.remarks.push_back(

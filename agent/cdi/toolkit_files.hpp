@@ -5,7 +5,6 @@
 #include "agent/cdi/toolkit_spec.hpp"
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,8 +28,8 @@ public:
     ToolkitFiles(std::vector<std::string> folders, std::string host_root)
         : folders_(std::move(folders)), host_root_(std::move(host_root)) {}
 
-    /// The driver by a specification that brings that version, and of which everything that it
-    /// names is there: with less no container would start.
+    /// The driver by a specification that brings that version and gives each card what is its own,
+    /// and of which everything that it names is there: with less no container would start.
     [[nodiscard]] ToolkitAnswer look(std::string_view version, const std::vector<Device>& devices);
 
 private:
@@ -41,7 +40,8 @@ private:
     };
 
     void read_changed();
-    [[nodiscard]] std::string unfit(const CdiSpec& spec, std::string_view version) const;
+    [[nodiscard]] std::string unfit(const DriverEdits& edits, std::string_view version,
+                                    const std::vector<Device>& devices) const;
 
     std::vector<std::string> folders_;
     std::string host_root_;

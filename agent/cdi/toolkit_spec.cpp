@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace drawbridge::agent {
 namespace {
@@ -26,6 +27,44 @@ CdiEdits in_any_boot(CdiEdits edits) {
     return edits;
 }
 
+bool brings_driver(const CdiEdits& edits, std::string_view version) {
+    const std::string library = fmt::format("/libcuda.so.{}", version);
+    return std::ranges::any_of(edits.mounts, [&](const CdiMount& mount) {
+        return mount.container_path.ends_with(library);
+    });
+}
+
+bool has_word(const CdiHook& hook, std::string_view word) {
+    return std::ranges::find(hook.args, word) != hook.args.end();
+}
+
+bool updates_cache(const CdiHook& hook) {
+    return has_word(hook, "update-ldcache");
+}
+
+/// Whether a node is one card's or one instance's, and not the whole driver's.
+bool is_of_one(std::string_view path) {
+    constexpr std::string_view card = "/dev/nvidia";
+    const bool numbered = path.starts_with(card) && path.size() > card.size() &&
+                          path[card.size()] >= '0' && path[card.size()] <= '9';
+    return numbered || path.starts_with("/dev/dri/") || path.starts_with("/dev/nvidia-caps/");
+}
+
+/// What of the host edits need, but for nodes that are given by number.
+std::vector<std::string> files_of(const CdiEdits& edits, const std::vector<DeviceNode>& known) {
+    std::vector<std::string> files;
+    for (const CdiNode& node : edits.nodes) {
+        const auto own = std::ranges::find(known, node.path, &DeviceNode::path);
+        if (own != known.end() && own->major) continue;
+        files.push_back(node.host_path.empty() ? node.path : node.host_path);
+    }
+    for (const CdiMount& mount : edits.mounts)
+        files.push_back(mount.host_path);
+    for (const CdiHook& hook : edits.hooks)
+        files.push_back(hook.path);
+    return files;
+}
+
 }  // namespace
 
 base::Result<std::optional<CdiSpec>> read_toolkit_spec(std::string_view text) {
@@ -34,24 +73,6 @@ base::Result<std::optional<CdiSpec>> read_toolkit_spec(std::string_view text) {
     const auto document = base::parse_json(manifests->front().json, {.max_bytes = 4 * max_spec});
     if (!document || document->root()["kind"].string_or("") != toolkit_kind) return std::nullopt;
     return read_cdi_spec(document->root());
-}
-
-bool brings_driver(const CdiSpec& spec, std::string_view version) {
-    const std::string library = fmt::format("/libcuda.so.{}", version);
-    return std::ranges::any_of(spec.common.mounts, [&](const CdiMount& mount) {
-        return mount.container_path.ends_with(library);
-    });
-}
-
-std::vector<std::string> needed_files(const CdiSpec& spec) {
-    std::vector<std::string> files;
-    for (const CdiNode& node : spec.common.nodes)
-        files.push_back(node.host_path.empty() ? node.path : node.host_path);
-    for (const CdiMount& mount : spec.common.mounts)
-        files.push_back(mount.host_path);
-    for (const CdiHook& hook : spec.common.hooks)
-        files.push_back(hook.path);
-    return files;
 }
 
 DriverEdits toolkit_edits(const CdiSpec& spec, const std::vector<Device>& devices) {
@@ -64,6 +85,48 @@ DriverEdits toolkit_edits(const CdiSpec& spec, const std::vector<Device>& device
             edits.devices.push_back({.name = device.uuid, .edits = in_any_boot(found->edits)});
     }
     return edits;
+}
+
+std::string misfit(const DriverEdits& toolkit, std::string_view version, const OwnNodes& own) {
+    if (!brings_driver(toolkit.common, version))
+        return fmt::format("it brings another driver than {}, which runs", version);
+    if (!std::ranges::any_of(toolkit.common.hooks, updates_cache))
+        return "it has no hook update-ldcache, and programs would not find the driver";
+    for (const CdiNode& node : toolkit.common.nodes)
+        if (is_of_one(node.path)) return fmt::format("it gives {} to every container", node.path);
+    for (const CdiDevice& device : toolkit.devices) {
+        const auto nodes = own.find(device.name);
+        for (const CdiNode& node : device.edits.nodes) {
+            const bool is_own = nodes != own.end() && nodes->second.contains(node.path) &&
+                                (node.host_path.empty() || node.host_path.ends_with(node.path));
+            if (!is_own)
+                return fmt::format("it gives {} to {}, whose that is not", node.path, device.name);
+        }
+    }
+    return {};
+}
+
+std::vector<std::string> needed_files(const DriverEdits& toolkit,
+                                      const std::vector<Device>& devices) {
+    std::vector<std::string> files = files_of(toolkit.common, {});
+    for (const Device& device : devices) {
+        const auto found = std::ranges::find(toolkit.devices, device.uuid, &CdiDevice::name);
+        if (found == toolkit.devices.end() || is_lost(device)) continue;
+        for (std::string& file : files_of(found->edits, device.device_nodes))
+            files.push_back(std::move(file));
+    }
+    return files;
+}
+
+DriverEdits in_place_of(DriverEdits own, DriverEdits toolkit) {
+    std::swap(own.common, toolkit.common);
+    own.devices = std::move(toolkit.devices);
+    for (const CdiNode& node : toolkit.common.nodes) {
+        if (std::ranges::find(own.common.nodes, node.path, &CdiNode::path) ==
+            own.common.nodes.end())
+            own.common.nodes.push_back(node);
+    }
+    return own;
 }
 
 }  // namespace drawbridge::agent

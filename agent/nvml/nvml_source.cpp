@@ -84,10 +84,7 @@ public:
         DriverEdits edits = *edits_;
         auto toolkit =
             toolkit_.look(nvml_->driver_version(), last_.value_or(std::vector<Device>()));
-        if (toolkit.edits) {
-            edits.common = std::move(toolkit.edits->common);
-            edits.devices = std::move(toolkit.edits->devices);
-        }
+        if (toolkit.edits) edits = in_place_of(std::move(edits), *std::move(toolkit.edits));
         edits.remarks.insert(edits.remarks.end(), toolkit.remarks.begin(), toolkit.remarks.end());
         tell_remarks(edits.remarks);
         return edits;

@@ -49,9 +49,9 @@ class Toolkit:
         self.hook.touch(mode=0o755)
         self.generate()
 
-    def generate(self) -> None:
-        subprocess.run([str(self.program), "cdi", "generate", "--mode=nvml", f"--driver-root={self.root}", f"--output={self.spec}",
-                        f"--nvidia-cdi-hook-path={self.hook}"], check=True, env=os.environ | nvml(self.agent))  # fmt: skip
+    def generate(self, *arguments: str, mode: str = "nvml") -> None:
+        subprocess.run([str(self.program), "cdi", "generate", f"--mode={mode}", f"--driver-root={self.root}", f"--output={self.spec}",
+                        f"--nvidia-cdi-hook-path={self.hook}", *arguments], check=True, env=os.environ | nvml(self.agent))  # fmt: skip
 
     def start(self, *arguments: str) -> int:
         return started(self.agent, "--driver-root", str(self.root), "--driver-root-on-host", str(self.root), *arguments,
@@ -63,12 +63,20 @@ def toolkit(nvidia_ctk: Path, agent: Agent) -> Toolkit:
     return Toolkit(nvidia_ctk, agent)
 
 
+def claimed(agent: Agent, cluster: FakeCluster, name: str = "c") -> list[str]:
+    """The CDI names of a claim with a share of each card."""
+    cluster.wait_until(lambda: len(cluster.devices()) == 2)
+    claim = cluster.claim(name, [{"device": device["name"], "memory": "1Gi"} for device in cluster.devices()])
+    return [id for device in agent.kubelet.prepare_one(claim).devices for id in device.cdi_device_ids]
+
+
 def container(agent: Agent, cluster: FakeCluster, referee: Path) -> dict[str, Any]:
     """What a runtime makes of a container with a share of each card."""
-    cluster.wait_until(lambda: len(cluster.devices()) == 2)
-    claim = cluster.claim("c", [{"device": device["name"], "memory": "1Gi"} for device in cluster.devices()])
-    ids = [id for device in agent.kubelet.prepare_one(claim).devices for id in device.cdi_device_ids]
-    return inject(referee, agent.cdi, *ids)
+    return inject(referee, agent.cdi, *claimed(agent, cluster))
+
+
+def nodes_of(spec: dict[str, Any]) -> list[str]:
+    return sorted(device["path"] for device in spec["linux"]["devices"])
 
 
 def hooks_of(spec: dict[str, Any]) -> set[str]:
@@ -84,7 +92,7 @@ def test_a_container_gets_the_driver_and_the_hooks_of_the_toolkit(
     lies = {mount["destination"]: mount["source"] for mount in spec["mounts"]}
     assert lies[f"{FOLDER}/libcuda.so.{VERSION}"] == f"{toolkit.root}{FOLDER}/libcuda.so.{VERSION}"
     assert f"{FOLDER}/libcuda.so.1" not in lies  # a link, which its hook makes
-    assert sorted(device["path"] for device in spec["linux"]["devices"]) == ["/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"]
+    assert nodes_of(spec) == ["/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"]
     assert spec["process"]["env"].count("NVIDIA_VISIBLE_DEVICES=void") == 1
 
 
@@ -110,3 +118,38 @@ def test_a_specification_of_another_driver_is_not_used_and_told(agent: Agent, cl
     assert f"nvidia-ctk cdi generate --output={toolkit.spec}" in get(port, "/readyz")[1]
     toolkit.generate()
     wait_until(lambda: "nvidia-ctk" not in get(port, "/readyz")[1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"mode": "management"}, {"arguments": ["--device-name-strategy=type-index"]}, {"arguments": ["--device-name-strategy=index", "--no-all-device"]}],
+)  # fmt: skip
+def test_whatever_names_the_toolkit_gives_a_container_has_its_card_and_the_control_nodes(
+    agent: Agent, cluster: FakeCluster, referee: Path, toolkit: Toolkit, options: dict[str, Any]
+) -> None:
+    toolkit.generate(*options.get("arguments", []), mode=options.get("mode", "nvml"))
+    toolkit.start()
+    one, two = claimed(agent, cluster)
+    for number, id in enumerate((one, two)):
+        spec = inject(referee, agent.cdi, id)
+        assert "update-ldcache" in hooks_of(spec)
+        assert nodes_of(spec) == ["/dev/nvidia-uvm", f"/dev/nvidia{number}", "/dev/nvidiactl"]
+
+
+def test_a_specification_from_before_a_card_was_moved_is_not_used(agent: Agent, cluster: FakeCluster, referee: Path, toolkit: Toolkit) -> None:
+    whole = toolkit.spec.read_text()
+    toolkit.spec.write_text(whole.replace("nvidia0", "nvidia-").replace("nvidia1", "nvidia0").replace("nvidia-\n", "nvidia1\n"))
+    port = toolkit.start()
+    for number, id in enumerate(claimed(agent, cluster)):
+        spec = inject(referee, agent.cdi, id)
+        assert nodes_of(spec) == ["/dev/nvidia-uvm", f"/dev/nvidia{number}", "/dev/nvidiactl"]
+    assert "whose that is not" in get(port, "/readyz")[1]
+
+
+def test_without_the_hook_for_the_linkers_cache_libraries_are_mounted_under_all_their_names(
+    agent: Agent, cluster: FakeCluster, referee: Path, toolkit: Toolkit
+) -> None:
+    toolkit.generate("--disable-hook=all")
+    toolkit.start()
+    spec = container(agent, cluster, referee)
+    assert {f"{folder}/libcuda.so.1" for folder in (FOLDER, "/usr/lib64")} <= {mount["destination"] for mount in spec["mounts"]}
