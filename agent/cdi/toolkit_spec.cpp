@@ -50,6 +50,47 @@ bool is_of_one(std::string_view path) {
     return numbered || path.starts_with("/dev/dri/") || path.starts_with("/dev/nvidia-caps/");
 }
 
+/// The mount in the place of a link (`libcuda.so.570.1::/usr/lib64/libcuda.so.1`) to one of the
+/// files beside it; nothing for other links.
+std::optional<CdiMount> mount_of_link(std::string_view link, const std::vector<CdiMount>& files) {
+    const std::size_t middle = link.find("::");
+    if (middle == std::string_view::npos) return std::nullopt;
+    const std::string_view path = link.substr(middle + 2);
+    const std::string target =
+        fmt::format("{}{}", path.substr(0, path.rfind('/') + 1), link.substr(0, middle));
+    const auto file = std::ranges::find(files, target, &CdiMount::container_path);
+    if (file == files.end()) return std::nullopt;
+    return CdiMount{file->host_path, std::string(path), file->options};
+}
+
+/// With mounts in the place of the links that the hook `create-symlinks` would make to files that
+/// are mounted beside them.
+CdiEdits with_links_mounted(CdiEdits edits) {
+    const std::vector<CdiMount> files = edits.mounts;
+    constexpr std::string_view option = "--link";
+    const auto makes_links = [](const CdiHook& hook) { return has_word(hook, "create-symlinks"); };
+    for (CdiHook& hook : edits.hooks) {
+        if (!makes_links(hook)) continue;
+        std::vector<std::string> rest;
+        for (std::size_t i = 0; i < hook.args.size(); ++i) {
+            const bool is_link = hook.args[i] == option && i + 1 < hook.args.size();
+            const auto mount = is_link ? mount_of_link(hook.args[i + 1], files) : std::nullopt;
+            if (!mount) {
+                rest.push_back(hook.args[i]);
+                continue;
+            }
+            add_edits(edits, {.mounts = {*mount}});
+            ++i;
+        }
+        hook.args = std::move(rest);
+    }
+    std::erase_if(edits.hooks, [&](const CdiHook& hook) {
+        return makes_links(hook) &&
+               std::ranges::none_of(hook.args, [&](auto& arg) { return arg.starts_with(option); });
+    });
+    return edits;
+}
+
 /// What of the host edits need, but for nodes that are given by number.
 std::vector<std::string> files_of(const CdiEdits& edits, const std::vector<DeviceNode>& known) {
     std::vector<std::string> files;
@@ -76,7 +117,7 @@ base::Result<std::optional<CdiSpec>> read_toolkit_spec(std::string_view text) {
 }
 
 DriverEdits toolkit_edits(const CdiSpec& spec, const std::vector<Device>& devices) {
-    DriverEdits edits{.common = in_any_boot(spec.common)};
+    DriverEdits edits{.common = with_links_mounted(in_any_boot(spec.common))};
     for (const Device& device : devices) {
         const CdiDevice* found = find_device(spec, device.uuid);
         if (found == nullptr && !device.mig)

@@ -25,7 +25,8 @@ namespace drawbridge::agent {
 using OwnNodes = std::map<std::string, std::set<std::string>>;
 
 /// The edits for the devices, which it has by their UUIDs or by the driver's count; MIG instances
-/// by UUID alone.
+/// by UUID alone. Links to mounted files are mounted too: the hook that makes links ends the
+/// container where a claim that was prepared without a specification has mounted such a name.
 [[nodiscard]] DriverEdits toolkit_edits(const CdiSpec& spec, const std::vector<Device>& devices);
 
 /// Why containers cannot be given the toolkit's edits, whatever lies on the host: of another driver

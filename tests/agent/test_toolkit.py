@@ -91,7 +91,7 @@ def test_a_container_gets_the_driver_and_the_hooks_of_the_toolkit(
     assert {"create-symlinks", "update-ldcache"} <= hooks_of(spec)
     lies = {mount["destination"]: mount["source"] for mount in spec["mounts"]}
     assert lies[f"{FOLDER}/libcuda.so.{VERSION}"] == f"{toolkit.root}{FOLDER}/libcuda.so.{VERSION}"
-    assert f"{FOLDER}/libcuda.so.1" not in lies  # a link, which its hook makes
+    assert lies[f"{FOLDER}/libcuda.so.1"] == lies[f"{FOLDER}/libcuda.so.{VERSION}"]
     assert nodes_of(spec) == ["/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"]
     assert spec["process"]["env"].count("NVIDIA_VISIBLE_DEVICES=void") == 1
 
@@ -118,6 +118,32 @@ def test_a_specification_of_another_driver_is_not_used_and_told(agent: Agent, cl
     assert f"nvidia-ctk cdi generate --output={toolkit.spec}" in get(port, "/readyz")[1]
     toolkit.generate()
     wait_until(lambda: "nvidia-ctk" not in get(port, "/readyz")[1])
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_container_with_a_claim_from_before_the_specification_came_or_went_and_one_from_after_starts(
+    agent: Agent, cluster: FakeCluster, referee: Path, toolkit: Toolkit, comes: bool
+) -> None:
+    """The hook that makes links fails where something is mounted, and the container with it."""
+    aside = toolkit.spec.with_suffix(".aside")
+    if comes:
+        toolkit.spec.rename(aside)
+    toolkit.start()
+    before = claimed(agent, cluster, "before")
+
+    def looks() -> int:
+        return len([entry for entry in agent.log if entry["msg"] == "inventory"])
+
+    looked = looks()
+    aside.rename(toolkit.spec) if comes else toolkit.spec.rename(aside)
+    wait_until(lambda: looks() > looked)
+    after = claimed(agent, cluster, "after")
+    styles = [bool(hooks_of(inject(referee, agent.cdi, *ids))) for ids in (before, after)]
+    assert styles == [not comes, comes]
+    spec = inject(referee, agent.cdi, *before, *after)
+    mounted = {mount["destination"] for mount in spec["mounts"]}
+    links = {argument.split("::")[1] for hook in spec["hooks"]["createContainer"] for argument in hook["args"] if "::" in argument}
+    assert f"{FOLDER}/libcuda.so" in links and not links & mounted
 
 
 @pytest.mark.parametrize(

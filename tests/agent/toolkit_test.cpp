@@ -239,6 +239,30 @@ TEST_CASE("a specification without the hook for the linker's cache is not used")
     CHECK(reason(host.look()).find("no hook update-ldcache") != std::string::npos);
 }
 
+TEST_CASE("links to what is mounted are mounted, and no hook makes them") {
+    const auto read = read_toolkit_spec(replaced(spec, "  hooks:\n", R"(  hooks:
+  - hookName: createContainer
+    path: /usr/bin/nvidia-ctk
+    args: [nvidia-ctk, hook, create-symlinks, --link, "libcuda.so.570.1::/usr/lib64/libcuda.so.1",
+           --link, "libcuda.so.1::/usr/lib64/libcuda.so", --link, odd, --link]
+  - hookName: createContainer
+    path: /usr/bin/nvidia-ctk
+    args: [nvidia-ctk, create-symlinks, --link, "libcuda.so.570.1::/usr/lib64/libcuda.so.1"]
+)"));
+    REQUIRE(read);
+    const CdiEdits common = toolkit_edits(**read, cards).common;
+    REQUIRE(common.mounts.size() == 2);
+    CHECK(common.mounts[1].host_path == "/usr/lib64/libcuda.so.570.1");
+    CHECK(common.mounts[1].container_path == "/usr/lib64/libcuda.so.1");
+    CHECK(common.mounts[1].options == common.mounts[0].options);
+    REQUIRE(common.hooks.size() == 2);
+    CHECK(common.hooks[0].args == std::vector<std::string>{"nvidia-ctk", "hook", "create-symlinks",
+                                                           "--link",
+                                                           "libcuda.so.1::/usr/lib64/libcuda.so",
+                                                           "--link", "odd", "--link"});
+    CHECK(common.hooks[1].args[1] == "update-ldcache");
+}
+
 TEST_CASE("a control node that the specification lacks is given beside it") {
     const DriverEdits own{
         .common = {.nodes = {{.path = "/dev/nvidiactl"}, {.path = "/dev/nvidia-uvm"}},
