@@ -117,10 +117,13 @@ DriverEdits behind_front(DriverEdits driver, const std::string& front) {
         mount.host_path = front;
         mount.options = executable;
     }
-    if (own) {
-        own->container_path = DRAWBRIDGE_DRIVER_FILE;
-        driver.common.mounts.push_back(*std::move(own));
-    }
+    if (!own) return driver;
+    own->container_path = DRAWBRIDGE_DRIVER_FILE;
+    driver.common.mounts.push_back(*std::move(own));
+    // An image's newer libcuda before the front would be the front's way past.
+    std::erase_if(driver.common.hooks, [](const CdiHook& hook) {
+        return std::ranges::find(hook.args, "enable-cuda-compat") != hook.args.end();
+    });
     return driver;
 }
 

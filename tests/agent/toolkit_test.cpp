@@ -280,3 +280,15 @@ TEST_CASE("a control node that the specification lacks is given beside it") {
     CHECK(both.node_root == "/d");
     CHECK(both.remarks.size() == 1);
 }
+
+TEST_CASE("behind the front no hook puts an image's own libcuda first") {
+    const CdiHook compat{
+        .name = "createContainer",
+        .path = "/h",
+        .args = {"nvidia-cdi-hook", "enable-cuda-compat", "--host-driver-version=570.1"}};
+    const CdiHook cache{.name = "createContainer", .path = "/h", .args = {"h", "update-ldcache"}};
+    const DriverEdits driver{
+        .common = {.mounts = {{"/d/libcuda.so.570.1", "/lib/libcuda.so.570.1", {}}},
+                   .hooks = {compat, cache}}};
+    CHECK(behind_front(driver, "/front.so").common.hooks == std::vector<CdiHook>{cache});
+}
