@@ -68,6 +68,7 @@ Result<StoredClaims> RecordStore::load_all() const {
     if (!names) return tl::unexpected(names.error());
     forget_others(*names);
     StoredClaims stored;
+    stored.records.reserve(names->size());
     for (std::string_view name : *names) {
         if (!name.ends_with(suffix)) continue;
         name.remove_suffix(suffix.size());

@@ -187,12 +187,12 @@ std::uint64_t generation_of(std::string_view page) {
 }
 
 std::string fresh_ledger() {
-    const auto page = std::make_unique<drawbridge_ledger>();
-    page->header = {.magic = DRAWBRIDGE_LEDGER_MAGIC,
-                    .major = DRAWBRIDGE_ABI_MAJOR,
-                    .minor = DRAWBRIDGE_ABI_MINOR,
-                    .file_size = DRAWBRIDGE_LEDGER_SIZE};
-    return bytes_of(*page);
+    const drawbridge_header header = {.magic = DRAWBRIDGE_LEDGER_MAGIC,
+                                      .major = DRAWBRIDGE_ABI_MAJOR,
+                                      .minor = DRAWBRIDGE_ABI_MINOR,
+                                      .file_size = DRAWBRIDGE_LEDGER_SIZE};
+    std::string page(DRAWBRIDGE_LEDGER_SIZE, '\0');
+    return page.replace(offsetof(drawbridge_ledger, header), sizeof header, bytes_of(header));
 }
 
 base::Result<ReadLimits> read_limits(std::string_view file) {
