@@ -211,12 +211,15 @@ def ways() -> dict[str, object]:
     dlsym = ctypes.CDLL(None).dlsym
     dlsym.restype, dlsym.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
     handle = ctypes.c_void_p(cu.library._handle)
+    look_up, more = ("cuGetProcAddress_v2", [None]) if hasattr(cu.library, "cuGetProcAddress_v2") else ("cuGetProcAddress", [])
     found: dict[str, object] = {}
     for name, version, flags, exported in (("cuMemAlloc", 12000, 0, "cuMemAlloc_v2"), ("cuMemAlloc", 3010, 0, "cuMemAlloc"), ("cuMemAllocAsync", 12000, 0, "cuMemAllocAsync"),
                                            ("cuMemAllocAsync", 12000, 2, "cuMemAllocAsync_ptsz"), ("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"), ("cuCtxCreate", 12000, 0, "cuCtxCreate_v3"),
                                            ("cuGraphLaunch", 12000, 2, "cuGraphLaunch_ptsz")):  # fmt: skip
+        if not hasattr(cu.library, exported):  # the driver is older
+            continue
         pointer = ctypes.c_void_p()
-        cu.must("cuGetProcAddress_v2", name.encode(), ctypes.byref(pointer), ctypes.c_int(version), flags, None)
+        cu.must(look_up, name.encode(), ctypes.byref(pointer), ctypes.c_int(version), flags, *more)
         addresses = {pointer.value, dlsym(handle, exported.encode()), dlsym(None, exported.encode()), ctypes.cast(getattr(own, exported), ctypes.c_void_p).value}
         maps = [line for line in Path("/proc/self/maps").read_text().splitlines() if "libdrawbridge" in line]
         low, high = (min(int(line.split("-")[0], 16) for line in maps), max(int(line.split("-")[1].split()[0], 16) for line in maps)) if maps else (0, 0)

@@ -117,6 +117,13 @@ def test_every_kind_of_memory_is_held_as_on_the_newest_driver(profile: str, benc
 
 
 @oldest_and_middle
+def test_every_way_to_a_function_leads_to_its_wrapper(profile: str, bench: Bench) -> None:
+    bench.share(1 << 40)
+    got = on(bench, profile).python(TREE / "tests" / "gpu" / "programs.py", "ways")
+    assert len(got) == (6 if profile == "11.4" else 7) and all(value == [1, True] for value in got.values()), got  # type: ignore[arg-type, union-attr]
+
+
+@oldest_and_middle
 def test_random_sequences_agree_with_the_model(profile: str, bench: Bench) -> None:
     limit = CONTEXT + 1000 * MIB
     share = bench.share(limit)
