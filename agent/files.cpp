@@ -114,7 +114,7 @@ Result<void> DiskFiles::patch(const std::string& path, std::size_t offset, std::
 }
 
 Result<std::string> DiskFiles::read(const std::string& path, std::size_t max_bytes) {
-    return base::read_file(path, max_bytes);
+    return base::read_regular_file(path, max_bytes);
 }
 
 Result<FileStamp> DiskFiles::stamp(const std::string& path) {

@@ -55,7 +55,8 @@ public:
     /// call behind them.
     [[nodiscard]] virtual base::Result<void> patch(const std::string& path, std::size_t offset,
                                                    std::string_view bytes) = 0;
-    /// The content of a file, of at most `max_bytes`; `not_found` where there is none.
+    /// The content of a file, of at most `max_bytes`; `not_found` where there is none. A pipe or a
+    /// device is refused: it would hold the reader.
     [[nodiscard]] virtual base::Result<std::string> read(const std::string& path,
                                                          std::size_t max_bytes) = 0;
     /// `not_found` where there is no file.

@@ -179,3 +179,17 @@ def test_without_the_hook_for_the_linkers_cache_libraries_are_mounted_under_all_
     toolkit.start()
     spec = container(agent, cluster, referee)
     assert {f"{folder}/libcuda.so.1" for folder in (FOLDER, "/usr/lib64")} <= {mount["destination"] for mount in spec["mounts"]}
+
+
+def test_what_is_no_cdi_file_keeps_nobody_from_those_that_are(agent: Agent, cluster: FakeCluster, referee: Path, toolkit: Toolkit) -> None:
+    folder = toolkit.spec.parent
+    os.mkfifo(folder / "a.yaml")  # nobody writes to it
+    (folder / "b.json").mkdir()
+    (folder / "c.yaml").symlink_to("c.yaml")
+    (folder / "d.yaml").symlink_to("/dev/zero")
+    (folder / "e.yaml").symlink_to("/nowhere")
+    (folder / "f.yaml").write_bytes(b"\xff\xfekind: nvidia.com/gpu\0")
+    (folder / 'g"\n.yaml').write_text("kind: nvidia.com/gpu\ncontainerEdits: {netDevices: []}\n")
+    port = toolkit.start()
+    assert "update-ldcache" in hooks_of(container(agent, cluster, referee))
+    assert get(port, "/readyz")[0] == 200
