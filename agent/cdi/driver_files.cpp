@@ -143,6 +143,8 @@ void add_libraries(const DriverRoot& root, std::string_view folder, std::string_
     for (const auto& [file, names] :
          named_libraries(fmt::format("{}{}", root.seen, folder), version)) {
         const std::string path = fmt::format("{}/{}", folder, file);
+        // A link to nothing, which a driver may leave behind, ends a container at its mount.
+        if (!in_root(root.seen, path)) continue;
         for (const std::string& name : names) {
             if (!known.insert(name).second) continue;
             for (const std::string_view inside : linker_folders)

@@ -148,6 +148,7 @@ TEST_CASE("libraries that Debian keeps aside are mounted where the linker looks"
     host.file(aside + "/libnvidia-nvvm.so.550.1");
     host.link(aside + "/libnvidia-nvvm.so.4", "libnvidia-nvvm.so.550.1");  // libcuda asks for it
     host.link(aside + "/libnvidia-nvvm.so", "libnvidia-nvvm.so.550.1");
+    host.link(aside + "/libnvidia-gone.so.550.1", "/nowhere");
     host.file(aside + "/libcuda.so.535.1");  // of another driver
     host.link(aside + "/libcuda.so.1", "libcuda.so.550.1");
     host.link("/etc/alternatives/glx--libcuda.so.1", aside + "/libcuda.so.1");
