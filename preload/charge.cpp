@@ -10,6 +10,7 @@ constinit Table blocks;
 namespace {
 
 constexpr uint64_t reap_memory_ns = 2000000000;
+constexpr uint64_t agent_silence_ns = 10000000000;
 uint64_t reaped_at;
 
 void refresh_limits(Share& share) {
@@ -35,9 +36,39 @@ void take_measured_overhead(Share& share) {
         __atomic_load_n(&share.limits->overhead_mib[share.view.slot], __ATOMIC_RELAXED);
     if (now == __atomic_load_n(&share.seen_overhead, __ATOMIC_RELAXED)) return;
     if (__atomic_exchange_n(&share.seen_overhead, now, __ATOMIC_RELAXED) == now || now == 0) return;
+    __atomic_store_n(&share.left_bytes, uint64_t{0}, __ATOMIC_RELAXED);
     drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];
     const uint64_t assumed = __atomic_exchange_n(&slot.provisional, 0, __ATOMIC_RELAXED);
     if (assumed != 0) ledger::uncharge(share.view, assumed);
+}
+
+void uncharge(Share& share, uint64_t bytes) {
+    if (!ledger::uncharge(share.view, bytes))
+        ledger::add(share.view.ledger->slot[share.view.slot].errors, 1);
+}
+
+void drop_assumed(Share& share, uint64_t bytes) {
+    uint64_t& assumed = share.view.ledger->slot[share.view.slot].provisional;
+    uint64_t now = __atomic_load_n(&assumed, __ATOMIC_RELAXED);
+    uint64_t less = 0;
+    do {
+        less = now < bytes ? now : bytes;
+    } while (!__atomic_compare_exchange_n(&assumed, &now, now - less, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    if (less != 0) uncharge(share, less);
+}
+
+// What was left to a measure that nobody takes is given back where room is needed: the agent is
+// silent, or has long been at work since and found no moment for it.
+void drop_unmeasured(Share& share) {
+    if (__atomic_load_n(&share.left_bytes, __ATOMIC_RELAXED) == 0) return;
+    const uint64_t now = monotonic_ns();
+    const uint64_t left = __atomic_load_n(&share.left_at, __ATOMIC_RELAXED);
+    const uint64_t beat = __atomic_load_n(&share.limits->heartbeat_ns, __ATOMIC_RELAXED);
+    const bool is_silent = now > beat && now - beat > agent_silence_ns;
+    const bool is_overdue = beat > left && beat - left > agent_silence_ns;
+    if (is_silent || is_overdue)
+        drop_assumed(share, __atomic_exchange_n(&share.left_bytes, 0, __ATOMIC_RELAXED));
 }
 
 uint64_t effective_limit(const Share& share) {
@@ -77,6 +108,7 @@ bool charge_slowly(Share& share, uint64_t bytes) {
     pass(Mark::arbitrating);
     if (reap(share) != 0) __atomic_store_n(&reaped_at, monotonic_ns(), __ATOMIC_RELAXED);
     refresh_pools();
+    drop_unmeasured(share);
     bool granted = charge_exactly(share, bytes);
     if (!granted) {
         trim_pools();
@@ -114,11 +146,6 @@ bool charge_share(Share& share, uint64_t bytes) {
     ledger::add(slot.denied, 1);
     ledger::add(slot.denied_bytes, bytes);
     return false;
-}
-
-void uncharge(Share& share, uint64_t bytes) {
-    if (!ledger::uncharge(share.view, bytes))
-        ledger::add(share.view.ledger->slot[share.view.slot].errors, 1);
 }
 
 void count_gauge(int share, uint64_t more, uint64_t less, drawbridge_gauge gauge) {
@@ -198,15 +225,25 @@ void add_overhead(int share, uint64_t bytes) {
 }
 
 void drop_overhead(int share, uint64_t bytes) {
-    if (share < 0) return;
-    uint64_t& assumed = own_slot(share).provisional;
-    uint64_t now = __atomic_load_n(&assumed, __ATOMIC_RELAXED);
-    uint64_t less = 0;
-    do {
-        less = now < bytes ? now : bytes;
-    } while (!__atomic_compare_exchange_n(&assumed, &now, now - less, false, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
-    if (less != 0) uncharge(process.shares[share], less);
+    if (share >= 0) drop_assumed(process.shares[share], bytes);
+}
+
+void leave_to_measure(int share, uint64_t bytes, drawbridge_gauge gauge) {
+    if ((limits_of(share).flags & DRAWBRIDGE_CHARGE_OVERHEAD) == 0)
+        return release(share, bytes, gauge);
+    Share& own = process.shares[share];
+    take_measured_overhead(own);  // which was measured before this is left
+    drawbridge_slot& slot = own_slot(share);
+    // An assumption stands in the place of the last measure, so that goes into it too.
+    const uint64_t measured = ledger::overhead_bytes(own.view, own.view.slot);
+    const uint64_t assumed = ledger::load(slot.provisional);
+    const uint64_t lacking = measured > assumed ? measured - assumed : 0;
+    ledger::charge(own.view, lacking);
+    ledger::add(slot.provisional, lacking + bytes);
+    __atomic_store_n(&own.left_at, monotonic_ns(), __ATOMIC_RELAXED);
+    ledger::add(own.left_bytes, bytes);
+    count_gauge(share, 0, bytes, gauge);
+    ledger::add(slot.frees, 1);
 }
 
 bool reserve_overhead(int device, uint64_t bytes, Reservation& made) {

@@ -41,6 +41,11 @@ void settle(const Reservation& made, uint64_t kept, drawbridge_gauge gauge);
 /// The driver has freed it.
 void release(int share, uint64_t bytes, drawbridge_gauge gauge);
 
+/// This process holds it no more, but others may, whom it does not see: it stays charged as
+/// overhead until the agent has measured the process anew; where nobody measures, until room is
+/// needed.
+void leave_to_measure(int share, uint64_t bytes, drawbridge_gauge gauge);
+
 /// Moves a share's charge from one value to another, in either direction.
 void adjust(int share, uint64_t before, uint64_t after, drawbridge_gauge gauge);
 

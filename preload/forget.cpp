@@ -3,6 +3,7 @@
 #include "preload/graphs.hpp"
 #include "preload/launch.hpp"
 #include "preload/pools.hpp"
+#include "preload/sparse.hpp"
 #include "preload/state.hpp"
 #include "preload/vmm.hpp"
 
@@ -14,6 +15,7 @@ void forget_blocks() {
     forget_gates();
     forget_graphs();
     forget_pools();
+    forget_sparse_arrays();
     forget_vmm();
 }
 

@@ -24,7 +24,7 @@ TABLE = HERE / "entry_points.tsv"
 PLAIN = {
     "unsigned int": "uint32_t", "CUdeviceptr_v1": "uint32_t", "int": "int", "CUdevice": "int", "CUdevice_v1": "int", "size_t": "uint64_t",
     "cuuint64_t": "uint64_t", "unsigned long long": "uint64_t", "CUdeviceptr_v2": "uint64_t", "CUmemGenericAllocationHandle_v1": "uint64_t",
-    "CUlimit": "uint32_t", "CUmemAllocationHandleType": "uint32_t",
+    "CUmemGenericAllocationHandle": "uint64_t", "CUdeviceptr": "uint64_t", "CUlimit": "uint32_t", "CUmemAllocationHandleType": "uint32_t",
 }  # fmt: skip
 HANDLES = {"nvmlDevice_t", "nvmlUnit_t", "nvmlGpuInstance_t", "nvmlComputeInstance_t", "nvmlVgpuInstance_t"}
 ENUMS = re.compile(r"^(enum )?nvml\w+_t$")
@@ -33,6 +33,11 @@ BY_HAND = {  # declared in no public header
     "cuGLCtxCreate_v2": "void* pCtx, uint32_t Flags, int device",
     "cuVDPAUCtxCreate": "void* pCtx, uint32_t flags, int device, uint32_t vdpDevice, void* vdpGetProcAddress",
     "cuVDPAUCtxCreate_v2": "void* pCtx, uint32_t flags, int device, uint32_t vdpDevice, void* vdpGetProcAddress",
+}
+
+NEWER = {  # than the recorded driver: base name and first version
+    "cuMulticastBindMem_v2": ("cuMulticastBindMem", 13010),
+    "cuMulticastBindAddr_v2": ("cuMulticastBindAddr", 13010),
 }
 
 
@@ -111,7 +116,7 @@ def recorded_variants(folder: Path) -> dict[str, tuple[str, int]]:
 
 
 def refresh(cuda: list[Path], nvml: Path, recorded: Path) -> None:
-    typedefs, functions, variants = cuda_signatures(cuda), nvml_signatures(nvml), recorded_variants(recorded)
+    typedefs, functions, variants = cuda_signatures(cuda), nvml_signatures(nvml), NEWER | recorded_variants(recorded)
     rows = []
     for row in read_table():
         since, parameters = row.since, row.parameters

@@ -11,10 +11,6 @@ uint64_t& own_word(const View& view) {
     return view.ledger->used[view.slot];
 }
 
-uint64_t overhead_bytes(const View& view, uint32_t slot) {
-    return uint64_t{__atomic_load_n(&view.limits->overhead_mib[slot], __ATOMIC_RELAXED)} * mib;
-}
-
 bool fits(uint64_t held, uint64_t limit, uint64_t bytes) {
     return held <= limit && bytes <= limit - held;
 }
@@ -62,6 +58,10 @@ uint64_t usage(const View& view) {
         sum = saturating(sum, held(view, slot));
     }
     return sum;
+}
+
+uint64_t overhead_bytes(const View& view, uint32_t slot) {
+    return uint64_t{__atomic_load_n(&view.limits->overhead_mib[slot], __ATOMIC_RELAXED)} * mib;
 }
 
 uint64_t held(const View& view, uint32_t slot) {

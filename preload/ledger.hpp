@@ -58,6 +58,9 @@ bool try_charge(const View& view, uint64_t limit, uint64_t bytes);
 /// Bytes in use by all processes of the share: what live slots hold.
 uint64_t usage(const View& view);
 
+/// Bytes that the agent has measured of a slot's process beyond its word.
+uint64_t overhead_bytes(const View& view, uint32_t slot);
+
 /// Bytes that a slot's process holds: its word, and its measured overhead in the place of what the
 /// word has for it until the owner takes that out.
 uint64_t held(const View& view, uint32_t slot);

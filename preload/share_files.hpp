@@ -17,6 +17,8 @@ struct Share {
     uint32_t owner_pid = 0;  // of the slot
     int next = -1;           // another share of the same device
     uint64_t seen_overhead = 0;
+    uint64_t left_bytes = 0;  // assumed for memory that others may hold, and since when
+    uint64_t left_at = 0;
     uint32_t deciding = 0;  // 1 while a thread of this process has the lock of denials
     ledger::Limits cached;
     char name[208] = {};  // folder, for messages

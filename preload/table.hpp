@@ -11,7 +11,7 @@ namespace preload {
 
 enum class Kind : uint8_t { linear, managed, array, pool_block, vmm_handle, graph_block };
 
-/// `owner` is what the entry dies with or belongs to: a context, a pool, or two counters of a VMM
+/// `owner` is what the entry dies with or belongs to: a context, a pool, or what holds a VMM
 /// handle.
 struct Record {
     uint64_t key = 0;
@@ -19,6 +19,7 @@ struct Record {
     uint64_t owner = 0;
     int16_t share = -1;
     Kind kind = Kind::linear;
+    int16_t device = -1;  // ordinal, of physical memory
 };
 
 /// A hash table without constructor; zero-initialised means empty. Key 0 is no key.

@@ -1,7 +1,9 @@
 #pragma once
-// The mappings of this process in order of address, so that one unmap call may cover several.
+// Physical memory of virtual memory management: what it is charged, and what holds it. The mappings
+// of this process are in order of address, so that one unmap call may cover several.
 
-#include "preload/os.hpp"
+#include "preload/pieces.hpp"
+#include "preload/table.hpp"
 
 #include <stdint.h>
 #include <string.h>
@@ -17,14 +19,22 @@ struct Mapping {
 /// A sorted array; the caller holds a lock. Zero-initialised means empty.
 class MappingList {
 public:
-    /// False where no memory could be had.
-    bool add(const Mapping& mapping) {
-        if (count_ == room_ && !grow()) return false;
+    /// Makes sure of room for one mapping. False where no memory could be had.
+    bool promise() {
+        if (count_ + promised_ == room_ && !grow()) return false;
+        ++promised_;
+        return true;
+    }
+    /// Gives promised room back.
+    void withdraw() { --promised_; }
+
+    /// Adds a mapping for which there is a promise.
+    void keep(const Mapping& mapping) {
+        --promised_;
         const uint64_t at = first_from(mapping.address);
         memmove(entries_ + at + 1, entries_ + at, (count_ - at) * sizeof(Mapping));
         entries_[at] = mapping;
         ++count_;
-        return true;
     }
 
     /// Removes the mappings that begin in [address, address + bytes) and tells `each` of them.
@@ -36,6 +46,14 @@ public:
             each(entries_[to]);
         memmove(entries_ + from, entries_ + to, (count_ - to) * sizeof(Mapping));
         count_ -= to - from;
+    }
+
+    /// The memory at an address; 0 where nothing is mapped there.
+    uint64_t handle_at(uint64_t address) const {
+        uint64_t next = first_from(address);
+        if (next < count_ && entries_[next].address == address) ++next;
+        if (next == 0 || address - entries_[next - 1].address >= entries_[next - 1].bytes) return 0;
+        return entries_[next - 1].handle;
     }
 
     uint64_t size() const { return count_; }
@@ -72,9 +90,41 @@ private:
     Mapping* entries_ = nullptr;
     uint64_t count_ = 0;
     uint64_t room_ = 0;
+    uint64_t promised_ = 0;
 };
 
-/// Forgets all handles and mappings, in a forked child.
+/// What this process knows of physical memory. All but `lock` is used under it.
+struct PhysicalMemory {
+    Mutex lock;
+    Table handles;  // handle -> bytes; `owner` counts what holds it, see physical.cpp
+    MappingList mappings;
+    PieceList pieces;  // of multicast objects and sparse arrays
+};
+extern PhysicalMemory physical;
+
+// The caller of these has the lock.
+
+/// Notes a handle that the driver gave out.
+void know_handle(const Record& record);
+/// One reference to a handle more or less. Unknown handles are counted.
+void add_reference(uint64_t handle);
+void drop_reference(uint64_t handle);
+/// One thing more that holds a handle's memory, or the object: before the driver is asked, which
+/// may wait for other threads. False for an unknown handle.
+bool hold(uint64_t handle);
+/// The same for memory that is charged to a share, whose device is given; false for any other.
+bool hold_charged(uint64_t handle, int& device);
+/// One thing less.
+void let_go(uint64_t handle);
+/// Takes out what of an owner's part lies in a box, and all that an owner has.
+void cut_pieces(uint64_t owner, uint64_t part, const Box& box);
+void drop_pieces(uint64_t owner);
+/// Others may hold a handle's memory too, beyond what this process sees.
+void mark_shared(uint64_t handle);
+/// Counts the use of a handle that nobody knows.
+void count_unknown_handle();
+
+/// Forgets all handles and what holds them, in a forked child.
 void forget_vmm();
 
 }  // namespace preload

@@ -2,6 +2,7 @@
 #include "preload/array_size.hpp"
 #include "preload/charge.hpp"
 #include "preload/resolve.hpp"
+#include "preload/sparse.hpp"
 
 #include <string.h>
 
@@ -38,16 +39,19 @@ int create(void* handle, const void* descriptor, uint32_t levels, Call call) {
     ArrayShape shape = shape_of(copy);
     shape.levels = levels;
     const uint64_t bytes = array_bytes(shape);
-    if (bytes == 0) return call();
-    return make_block(current_device(), bytes, Kind::array, current_context(), call, [handle] {
-        return reinterpret_cast<uint64_t>(*static_cast<void**>(handle));
-    });
+    const auto key = [handle] { return reinterpret_cast<uint64_t>(*static_cast<void**>(handle)); };
+    if (bytes != 0)
+        return make_block(current_device(), bytes, Kind::array, current_context(), call, key);
+    const int status = call();
+    if (status == cuda_success) sparse_array_made(key(), (shape.flags & array_deferred) != 0);
+    return status;
 }
 
 template <class Call>
 int destroy(void* handle, Call call) {
     if (!enforcing()) return call();
-    return free_block(reinterpret_cast<uint64_t>(handle), call, release_block);
+    const auto array = reinterpret_cast<uint64_t>(handle);
+    return destroy_array(array, [=] { return free_block(array, call, release_block); });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "preload/contexts.hpp"
 #include "preload/launch.hpp"
 #include "preload/resolve.hpp"
+#include "preload/sparse.hpp"
 
 namespace preload {
 namespace {
@@ -35,6 +36,7 @@ void context_gone(uint64_t context) {
         if (dies) release(block.share, block.bytes, gauge_of(block.kind));
         return dies;
     });
+    sparse_arrays_gone(context);
     refresh_pools();
 }
 

@@ -61,8 +61,10 @@ TEST_CASE("key zero is no key") {
 
 TEST_CASE("one unmap takes the mappings that begin in its range, in any order of making") {
     MappingList list;
-    for (const std::uint64_t at : {50u, 10u, 30u, 20u, 40u})
-        CHECK(list.add({at, 10, at * 100}));
+    for (const std::uint64_t at : {50u, 10u, 30u, 20u, 40u}) {
+        REQUIRE(list.promise());
+        list.keep({at, 10, at * 100});
+    }
     std::uint64_t sum = 0;
     list.remove(20, 20, [&](const Mapping& mapping) { sum += mapping.handle; });
     CHECK(sum == 5000);
@@ -71,4 +73,18 @@ TEST_CASE("one unmap takes the mappings that begin in its range, in any order of
     CHECK(sum == 15000);
     CHECK(list.size() == 0);
     list.forget();
+}
+
+TEST_CASE("an address is found in the mapping that it lies in, not in a gap") {
+    MappingList list;
+    for (const std::uint64_t at : {100u, 300u}) {
+        REQUIRE(list.promise());
+        list.keep({at, 100, at});
+    }
+    const std::pair<std::uint64_t, std::uint64_t> places[] = {
+        {99, 0}, {100, 100}, {199, 100}, {200, 0}, {299, 0}, {300, 300}, {399, 300}, {400, 0}};
+    for (const auto& [address, handle] : places)
+        CHECK(list.handle_at(address) == handle);
+    list.forget();
+    CHECK(list.handle_at(100) == 0);
 }

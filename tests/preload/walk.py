@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "record"))
 
-from driver import MIB, Driver, allocation_properties, array_description, pool_properties  # noqa: E402
+from driver import MAP, MIB, UNMAP, Driver, allocation_properties, array_description, multicast_properties, pool_properties, tiles  # noqa: E402
 
 PAGE = 2 * MIB
 OOM = 2
@@ -37,10 +37,13 @@ class Walk:
         self.cu.start()
         self.blocks: dict[int, int] = {}
         self.arrays: dict[int, int] = {}
-        self.handles: dict[int, list[int]] = {}  # bytes, references, mappings
+        self.handles: dict[int, list[int]] = {}  # bytes, references, mappings, bindings, tiles
         self.mappings: dict[int, tuple[int, int]] = {}  # address -> size, handle
+        self.objects: dict[int, dict[int, int]] = {}  # multicast object -> offset -> handle
+        self.sparse: dict[int, dict[int, int]] = {}  # array -> tile -> handle
         self.pools = [self.cu.must_out("cuDeviceGetDefaultMemPool", 0)]
         self.pool_blocks: list[int] = []
+        self.has_objects = hasattr(self.cu.library, "cuMulticastCreate")
         self.counts: dict[str, int] = {}
         self.denials = 0
 
@@ -104,16 +107,16 @@ class Walk:
     def create(self) -> None:
         size = self.random.choice([PAGE, 20 * MIB, 64 * MIB])
         before = self.charge()
-        status, handle = self.cu.out("cuMemCreate", size, allocation_properties(), 0)
+        status, handle = self.cu.out("cuMemCreate", size, allocation_properties(usage=1), 0)
         if self.allow(status, before, size, "create"):
-            self.handles[handle] = [size, 1, 0]
+            self.handles[handle] = [size, 1, 0, 0, 0]
 
     def drop(self, handle: int) -> None:
-        if self.handles[handle][1] == self.handles[handle][2] == 0:
+        if not any(self.handles[handle][1:]):
             del self.handles[handle]
 
     def release(self) -> None:
-        choices = [handle for handle, entry in self.handles.items() if entry[1] > 0]
+        choices = self.referenced()
         if choices:
             handle = self.random.choice(choices)
             assert self.cu.call("cuMemRelease", handle) == 0
@@ -121,7 +124,7 @@ class Walk:
             self.drop(handle)
 
     def map(self) -> None:
-        choices = [handle for handle, entry in self.handles.items() if entry[1] > 0]
+        choices = self.referenced()
         if choices:
             handle = self.random.choice(choices)
             size = self.handles[handle][0]
@@ -144,6 +147,83 @@ class Walk:
             assert self.cu.call("cuMemUnmap", address, size) == 0
             self.handles[handle][2] -= 1
             self.drop(handle)
+
+    def referenced(self) -> list[int]:
+        return [handle for handle, entry in self.handles.items() if entry[1] > 0]
+
+    def object_create(self) -> None:
+        if len(self.objects) < 3:
+            made = self.cu.must_out("cuMulticastCreate", multicast_properties(1, 256 * MIB))
+            self.cu.must("cuMulticastAddDevice", made, 0)
+            self.objects[made] = {}
+
+    def bind(self) -> None:
+        if not self.objects or not self.referenced():
+            return
+        handle, (made, bound) = self.random.choice(self.referenced()), self.random.choice(list(self.objects.items()))
+        offset = self.random.choice([0, 64, 128, 192]) * MIB
+        mapped = [address for address, (_, other) in self.mappings.items() if other == handle]
+        if mapped and self.random.random() < 0.5:
+            status = self.cu.call("cuMulticastBindAddr", made, offset, mapped[0], self.handles[handle][0], 0)
+        else:
+            status = self.cu.call("cuMulticastBindMem", made, offset, handle, 0, self.handles[handle][0], 0)
+        assert status == (1 if offset in bound else 0)
+        if status == 0:
+            bound[offset] = handle
+            self.handles[handle][3] += 1
+
+    def unbind(self) -> None:
+        if not self.objects:
+            return
+        made, bound = self.random.choice(list(self.objects.items()))
+        offset, size = self.random.choice([(0, 64), (64, 64), (128, 64), (0, 128), (64, 192), (0, 256)])
+        gone = [at for at in bound if offset * MIB <= at < (offset + size) * MIB]
+        assert self.cu.call("cuMulticastUnbind", made, 0, offset * MIB, size * MIB) == (0 if gone else 1)
+        for at in gone:
+            self.forget(bound.pop(at), 3)
+
+    def object_release(self) -> None:
+        if self.objects:
+            made, bound = self.objects.popitem()
+            assert self.cu.call("cuMemRelease", made) == 0
+            for handle in bound.values():
+                self.forget(handle, 3)
+
+    def forget(self, handle: int, what: int) -> None:
+        self.handles[handle][what] -= 1
+        self.drop(handle)
+
+    def sparse_create(self) -> None:
+        if len(self.sparse) < 3:
+            self.sparse[self.cu.must_out("cuArray3DCreate_v2", array_description(512, 512, 0, 0x20, 1, 0x40))] = {}
+
+    def sparse_destroy(self) -> None:
+        if self.sparse:
+            array, mapped = self.sparse.popitem()
+            assert self.cu.call("cuArrayDestroy", array) == 0
+            for handle in mapped.values():
+                self.forget(handle, 4)
+
+    def tile(self) -> None:
+        """Maps or unmaps a box of 4 by 4 tiles, over what is there."""
+        if not self.sparse or not self.referenced():
+            return
+        array, mapped = self.random.choice(list(self.sparse.items()))
+        x, y = self.random.randrange(4), self.random.randrange(4)
+        width, height = self.random.randint(1, 4 - x), self.random.randint(1, 4 - y)
+        box = (128 * x, 128 * y, 0, 128 * width, 128 * height, 1)
+        handle = self.random.choice([0, self.random.choice(self.referenced())])
+        one = tiles(MAP if handle else UNMAP, array, box, handle)
+        name = self.random.choice(["cuMemMapArrayAsync", "cuMemMapArrayAsync_ptsz"])
+        assert self.cu.call(name, one, 1, 0) == 0
+        places = [4 * row + column for row in range(y, y + height) for column in range(x, x + width)]
+        if handle:
+            self.handles[handle][4] += len(places)
+        for place in places:
+            if place in mapped:
+                self.forget(mapped.pop(place), 4)
+            if handle:
+                mapped[place] = handle
 
     def pool_create(self) -> None:
         if len(self.pools) < 4:
@@ -177,7 +257,9 @@ class Walk:
 
     def step(self) -> None:
         moves = [self.linear, self.linear, self.free, self.free, self.free_twice, self.array, self.array_destroy, self.create, self.release, self.map, self.retain, self.unmap,
-                 self.pool_create, self.pool_alloc, self.pool_free, self.pool_free, self.synchronise, self.trim]  # fmt: skip
+                 self.pool_create, self.pool_alloc, self.pool_free, self.pool_free, self.synchronise, self.trim, self.sparse_create, self.sparse_destroy, self.tile, self.tile]  # fmt: skip
+        if self.has_objects:
+            moves += [self.object_create, self.bind, self.bind, self.unbind, self.object_release]
         move = self.random.choice(moves)
         move()
         self.counts[move.__name__] = self.counts.get(move.__name__, 0) + 1

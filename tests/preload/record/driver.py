@@ -85,9 +85,28 @@ class Nvml:
         return -1
 
 
-def allocation_properties(location: int = 0, handle_types: int = 0, kind: int = 1) -> ctypes.Array[ctypes.c_char]:
-    """CUmemAllocationProp: pinned memory of a device (kind 1 = device, 0 with kind 2.. = host)."""
-    return ctypes.create_string_buffer(struct.pack("<IIII8xBBH4x", 1, handle_types, kind, location, 0, 0, 0), 32)
+def allocation_properties(location: int = 0, handle_types: int = 0, kind: int = 1, usage: int = 0) -> ctypes.Array[ctypes.c_char]:
+    """CUmemAllocationProp: pinned memory of a device (kind 1 = device, 0 with kind 2.. = host); usage 1 for tiles of arrays."""
+    return ctypes.create_string_buffer(struct.pack("<IIII8xBBH4x", 1, handle_types, kind, location, 0, 0, usage), 32)
+
+
+def multicast_properties(devices: int, size: int, handle_types: int = 0) -> ctypes.Array[ctypes.c_char]:
+    """CUmulticastObjectProp."""
+    return ctypes.create_string_buffer(struct.pack("<I4xQQQ", devices, size, handle_types, 0), 32)
+
+
+MAP, UNMAP = 1, 2
+
+
+def tiles(operation: int, array: int, box: tuple[int, ...], handle: int = 0, *, level: int = 0, layer: int = 0, mipmap: bool = False,
+          device: int = 0, offset: int = 0) -> bytes:  # fmt: skip
+    """CUarrayMapInfo for a box of a sparse array: x, y, z, width, height, depth in elements."""
+    return struct.pack("<IxxxxQIxxxx8IIIQQII8x", 1 if mipmap else 0, array, 0, level, layer, *box, operation, 0, handle, offset, 1 << device, 0)
+
+
+def tail(operation: int, array: int, start: int, size: int, handle: int = 0, *, layer: int = 0, device: int = 0) -> bytes:
+    """CUarrayMapInfo for a range of the tail of a sparse mipmapped array."""
+    return struct.pack("<IxxxxQIxxxxIxxxxQQ8xIIQQII8x", 1, array, 1, layer, start, size, operation, 0, handle, 0, 1 << device, 0)
 
 
 def pool_properties(location: int = 0, kind: int = 1, maximum: int = 0) -> ctypes.Array[ctypes.c_char]:

@@ -67,6 +67,7 @@ void destroy_context(Context* context, Farewells& farewells) {
     for (auto at = d.arrays.begin(); at != d.arrays.end();) {
         const bool dies = at->second.context == context;
         if (dies) give_blocks(card(context->device), at->second.taken);
+        if (dies) drop_tiles(at->second);
         at = dies ? d.arrays.erase(at) : std::next(at);
     }
     give_blocks(card(context->device), large_page * context->small.size());

@@ -1,9 +1,13 @@
 // State of one process of the stand-in driver. Behaviour follows the recording in ../recorded.
 #pragma once
 
+#include "preload/array_size.hpp"
+
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sched.h>
 #include <set>
@@ -58,16 +62,35 @@ struct Block {
 };
 
 struct Array {
+    using Tile = std::array<std::uint64_t, 5>;  // of the tail or not, level and layer, place
     std::uint64_t taken;
     std::uint64_t small_at;  // 0, or where it was cut from a block of 2 MiB
     Context* context;
+    preload::ArrayShape shape = {};
+    std::map<Tile, struct Physical*> tiles = {};  // mapped later
 };
 
+/// What makes a handle one of a multicast object.
+struct Team {
+    struct Binding {
+        std::uint64_t bytes;
+        struct Physical* memory;
+    };
+    unsigned wanted;
+    std::set<int> devices = {};
+    std::map<std::pair<int, std::uint64_t>, Binding> bindings = {};  // device and offset ->
+};
+
+/// Memory, or a multicast object, which has none. It lives while any of the counts is not zero.
 struct Physical {
-    int device;  // -1: the host's
+    int device;  // -1: the host's, or none
     std::uint64_t bytes;
+    bool tile_pool = false;
+    std::unique_ptr<Team> team = nullptr;
     std::uint64_t references = 1;
     std::uint64_t mappings = 0;
+    std::uint64_t bindings = 0;  // to multicast objects
+    std::uint64_t tiles = 0;     // of arrays
     std::uint64_t exports = 0;
 };
 
@@ -199,6 +222,15 @@ private:
     Context* context_ = nullptr;
     std::map<void*, Stored> stored_;
 };
+
+/// Gives memory back, or destroys a multicast object, if nothing holds it any more.
+void drop_if_unused(Physical* memory);
+
+/// Waits until a multicast object has all its devices; at once for any other handle.
+void wait_for_team(std::uint64_t handle);
+
+/// Lets go of what is mapped to an array.
+void drop_tiles(Array& array);
 
 /// Frees what dies with a context.
 void destroy_context(Context* context, Farewells& farewells);

@@ -80,7 +80,7 @@ int make_array(void** handle, const preload::ArrayShape& shape) {
         shape.channels == 3 || shape.channels > 4 || shape.width > 131072)
         return invalid_value;
     const std::uint64_t bytes = preload::array_bytes(shape);
-    Array made{0, 0, context};
+    Array made{0, 0, context, shape};
     if (bytes != 0 && bytes <= mib) {
         made.small_at = cut_small(*context, bytes);
         if (made.small_at == 0) return out_of_memory;
@@ -96,6 +96,7 @@ int make_array(void** handle, const preload::ArrayShape& shape) {
 int destroy_array(void* handle) {
     const auto at = driver().arrays.find(handle);
     if (at == driver().arrays.end()) return invalid_handle;
+    drop_tiles(at->second);
     if (at->second.small_at != 0)
         uncut_small(*at->second.context, at->second.small_at);
     else

@@ -1,5 +1,5 @@
-// Virtual memory management of the stand-in: physical memory lives while a handle or a mapping
-// holds it.
+// Virtual memory management of the stand-in: physical memory lives while a handle, a mapping, a
+// multicast object or an array holds it.
 #include "tests/preload/standin/count.hpp"
 #include "tests/preload/standin/driver.hpp"
 #include "tests/preload/standin/world.hpp"
@@ -13,12 +13,12 @@
 namespace standin {
 namespace {
 
-void drop_if_unused(std::uint64_t handle, Physical* memory) {
-    if (memory->references != 0 || memory->mappings != 0 || memory->exports != 0) return;
-    if (memory->device >= 0) give_blocks(card(memory->device), memory->bytes);
-    driver().handles.erase(handle);
-    delete memory;
-}
+// What a descriptor says to whoever imports it. Bindings of another process's object are its own.
+struct Exported {
+    std::uint64_t bytes;
+    unsigned wanted;  // devices of a multicast object
+    unsigned devices;
+};
 
 std::uint64_t handle_of(const Physical* memory) {
     return reinterpret_cast<std::uint64_t>(memory);
@@ -40,6 +40,22 @@ auto first_in(std::uint64_t address) {
 }
 
 }  // namespace
+
+void drop_if_unused(Physical* memory) {
+    if (memory->references != 0 || memory->mappings != 0 || memory->bindings != 0 ||
+        memory->tiles != 0 || memory->exports != 0)
+        return;
+    if (memory->device >= 0) give_blocks(card(memory->device), memory->bytes);
+    if (memory->team != nullptr) {
+        for (const auto& [place, binding] : memory->team->bindings) {
+            --binding.memory->bindings;
+            drop_if_unused(binding.memory);
+        }
+    }
+    driver().handles.erase(handle_of(memory));
+    delete memory;
+}
+
 }  // namespace standin
 
 using namespace standin;
@@ -63,7 +79,7 @@ int cuMemCreate(std::uint64_t* handle, std::uint64_t bytes, const std::uint32_t*
     const int device = on_device ? static_cast<int>(properties[3]) : -1;
     if (on_device && device >= static_cast<int>(driver().visible.size())) return invalid_device;
     if (on_device && !take_blocks(card(device), bytes)) return out_of_memory;
-    auto* made = new Physical{device, bytes};
+    auto* made = new Physical{device, bytes, (properties[6] >> 16 & 1) != 0};
     *handle = handle_of(made);
     driver().handles[*handle] = made;
     return success;
@@ -75,7 +91,7 @@ int cuMemRelease(std::uint64_t handle) {
     const auto at = driver().handles.find(handle);
     if (at == driver().handles.end() || at->second->references == 0) return invalid_value;
     --at->second->references;
-    drop_if_unused(handle, at->second);
+    drop_if_unused(at->second);
     return success;
 }
 
@@ -87,7 +103,13 @@ int cuMemExportToShareableHandle(int* descriptor, std::uint64_t handle, unsigned
     if (kind != 1 || at == driver().handles.end()) return invalid_value;
     // glibc has a function for it since 2.27 only.
     *descriptor = static_cast<int>(syscall(SYS_memfd_create, "standin", MFD_CLOEXEC));
-    if (*descriptor < 0 || write(*descriptor, &handle, sizeof handle) != sizeof handle)
+    Exported exported{at->second->bytes, 0, 0};
+    if (at->second->team != nullptr) {
+        exported.wanted = at->second->team->wanted;
+        for (const int device : at->second->team->devices)
+            exported.devices |= 1u << device;
+    }
+    if (*descriptor < 0 || write(*descriptor, &exported, sizeof exported) != sizeof exported)
         return invalid_value;
     ++at->second->exports;  // the descriptor holds the memory; this stand-in never sees it closed
     return success;
@@ -96,11 +118,14 @@ int cuMemExportToShareableHandle(int* descriptor, std::uint64_t handle, unsigned
 int cuMemImportFromShareableHandle(std::uint64_t* handle, void* descriptor, unsigned kind) {
     COUNT_CALL("cuMemImportFromShareableHandle");
     NEEDS_INIT();
-    std::uint64_t original = 0;
+    Exported exported;
     const int file = static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor));
-    if (kind != 1 || pread(file, &original, sizeof original, 0) != sizeof original)
+    if (kind != 1 || pread(file, &exported, sizeof exported, 0) != sizeof exported)
         return invalid_value;
-    auto* made = new Physical{-1, driver().handles.at(original)->bytes};
+    auto* made = new Physical{-1, exported.bytes};
+    if (exported.wanted != 0) made->team = std::make_unique<Team>(exported.wanted);
+    for (int device = 0; exported.devices >> device != 0; ++device)
+        if ((exported.devices >> device & 1) != 0) made->team->devices.insert(device);
     *handle = handle_of(made);
     driver().handles[*handle] = made;
     return success;
@@ -141,6 +166,7 @@ int cuMemAddressFree(std::uint64_t address, std::uint64_t bytes) {
 int cuMemMap(std::uint64_t address, std::uint64_t bytes, std::uint64_t offset, std::uint64_t handle,
              std::uint64_t) {
     COUNT_CALL("cuMemMap");
+    wait_for_team(handle);
     NEEDS_INIT();
     const auto at = driver().handles.find(handle);
     if (at == driver().handles.end() || !within_reservation(address, bytes)) return invalid_value;
@@ -170,7 +196,7 @@ int cuMemUnmap(std::uint64_t address, std::uint64_t bytes) {
         Physical* memory = at->second.second;
         at = driver().mappings.erase(at);
         --memory->mappings;
-        drop_if_unused(handle_of(memory), memory);
+        drop_if_unused(memory);
     }
     return success;
 }
