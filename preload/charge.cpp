@@ -47,6 +47,17 @@ void uncharge(Share& share, uint64_t bytes) {
         ledger::add(share.view.ledger->slot[share.view.slot].errors, 1);
 }
 
+// Bytes of the own word stand for overhead from now on. What is assumed takes the place of the last
+// measure, so that goes into it too, and into the word.
+void assume(Share& share, uint64_t bytes) {
+    uint64_t& assumed = share.view.ledger->slot[share.view.slot].provisional;
+    const uint64_t before = ledger::load(assumed);
+    const uint64_t measured = ledger::overhead_bytes(share.view, share.view.slot);
+    const uint64_t lacking = measured > before ? measured - before : 0;
+    ledger::charge(share.view, lacking);
+    ledger::add(assumed, lacking + bytes);
+}
+
 void drop_assumed(Share& share, uint64_t bytes) {
     uint64_t& assumed = share.view.ledger->slot[share.view.slot].provisional;
     uint64_t now = __atomic_load_n(&assumed, __ATOMIC_RELAXED);
@@ -221,11 +232,13 @@ void add_overhead(int share, uint64_t bytes) {
     if (share < 0 || (limits_of(share).flags & DRAWBRIDGE_CHARGE_OVERHEAD) == 0) return;
     take_measured_overhead(process.shares[share]);  // which was measured before this is there
     ledger::charge(process.shares[share].view, bytes);
-    ledger::add(own_slot(share).provisional, bytes);
+    assume(process.shares[share], bytes);
 }
 
 void drop_overhead(int share, uint64_t bytes) {
-    if (share >= 0) drop_assumed(process.shares[share], bytes);
+    if (share < 0) return;
+    take_measured_overhead(process.shares[share]);  // with which the assumption has gone
+    drop_assumed(process.shares[share], bytes);
 }
 
 void leave_to_measure(int share, uint64_t bytes, drawbridge_gauge gauge) {
@@ -233,17 +246,11 @@ void leave_to_measure(int share, uint64_t bytes, drawbridge_gauge gauge) {
         return release(share, bytes, gauge);
     Share& own = process.shares[share];
     take_measured_overhead(own);  // which was measured before this is left
-    drawbridge_slot& slot = own_slot(share);
-    // An assumption stands in the place of the last measure, so that goes into it too.
-    const uint64_t measured = ledger::overhead_bytes(own.view, own.view.slot);
-    const uint64_t assumed = ledger::load(slot.provisional);
-    const uint64_t lacking = measured > assumed ? measured - assumed : 0;
-    ledger::charge(own.view, lacking);
-    ledger::add(slot.provisional, lacking + bytes);
+    assume(own, bytes);
     __atomic_store_n(&own.left_at, monotonic_ns(), __ATOMIC_RELAXED);
     ledger::add(own.left_bytes, bytes);
     count_gauge(share, 0, bytes, gauge);
-    ledger::add(slot.frees, 1);
+    ledger::add(own_slot(share).frees, 1);
 }
 
 bool reserve_overhead(int device, uint64_t bytes, Reservation& made) {
@@ -257,7 +264,7 @@ bool reserve_overhead(int device, uint64_t bytes, Reservation& made) {
 
 void settle_overhead(const Reservation& made) {
     if (made.share < 0) return;
-    ledger::add(own_slot(made.share).provisional, made.bytes);
+    assume(process.shares[made.share], made.bytes);
     ledger::add(own_slot(made.share).in_flight, static_cast<uint64_t>(-1));
 }
 

@@ -155,6 +155,23 @@ def test_the_agents_measure_takes_the_place_of_the_assumed_overhead(bench: Bench
     assert share.slot(0)["provisional"] == 0
 
 
+def test_a_context_made_after_a_measure_comes_on_top_of_it(bench: Bench) -> None:
+    share = bench.share(3000 * MIB)
+    script = HEAD + ("cu.start(); print('ready', flush=True); sys.stdin.readline(); cu.must('cuMemFree_v2', cu.must_out('cuMemAlloc_v2', 2 * MIB)); a = cu.free_bytes();"
+                     "c = cu.must_out('cuCtxCreate_v2', 0, 0); b = cu.free_bytes(); print(json.dumps([a, b]), flush=True); sys.stdin.readline(); cu.out('cuMemAlloc_v2', 2 * MIB); print(cu.free_bytes(), flush=True)")  # fmt: skip
+    with subprocess.Popen([sys.executable, "-c", script], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin and child.stdout and child.stdout.readline() == "ready\n"
+        share.set_overhead(0, 600)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert json.loads(child.stdout.readline()) == [2400 * MIB, 2400 * MIB - CONTEXT]
+        share.set_overhead(0, 1100)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert int(child.stdout.readline()) == 1898 * MIB
+    assert (share.slot(0)["provisional"], share.slot(0)["errors"]) == (0, 0)
+
+
 def test_observing_only_counts_and_refuses_nothing(bench: Bench) -> None:
     share = bench.share(100 * MIB, flags=OBSERVE_ONLY)
     assert bench.python(HEAD + "cu.start(); print(json.dumps(cu.out('cuMemAlloc_v2', 500 * MIB)[0]))") == 0
