@@ -79,6 +79,12 @@ std::map<std::string, std::size_t> indices_of(const std::vector<Share>& shares,
     return indices;
 }
 
+bool is_node_of(const CdiNode& node, const Device& device) {
+    const auto own = std::ranges::find(device.device_nodes, node.path, &DeviceNode::path);
+    if (own == device.device_nodes.end()) return !node.path.starts_with("/dev/nvidia");
+    return !own->major || (own->major == node.major && own->minor == node.minor);
+}
+
 }  // namespace
 
 std::vector<std::string> legacy_variables(const std::vector<Share>& shares,
@@ -125,6 +131,24 @@ DriverEdits behind_front(DriverEdits driver, const std::string& front) {
         return std::ranges::find(hook.args, "enable-cuda-compat") != hook.args.end();
     });
     return driver;
+}
+
+bool gives_own_nodes(const CdiSpec& file, const std::vector<Share>& shares,
+                     const Inventory& inventory) {
+    for (std::size_t i = 0; i < std::min(shares.size(), file.devices.size()); ++i) {
+        const Offer* offer = inventory.find_uuid(shares[i].uuid);
+        if (offer == nullptr || is_lost(offer->device)) continue;
+        const Device& device = offer->device;
+        const std::vector<CdiNode>& nodes = file.devices[i].edits.nodes;
+        const auto is_own = [&](const CdiNode& node) { return is_node_of(node, device); };
+        const auto is_given = [&](const DeviceNode& node) {
+            return std::ranges::find(nodes, node.path, &CdiNode::path) != nodes.end();
+        };
+        if (device.device_nodes.empty()) continue;
+        if (!std::ranges::all_of(nodes, is_own)) return false;
+        if (!std::ranges::all_of(device.device_nodes, is_given)) return false;
+    }
+    return true;
 }
 
 CdiSpec claim_spec(std::string_view claim_uid, const std::vector<Share>& shares,

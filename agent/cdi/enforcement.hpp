@@ -49,6 +49,12 @@ struct ContainerView {
 [[nodiscard]] CdiSpec claim_spec(std::string_view claim_uid, const std::vector<Share>& shares,
                                  const Inventory& inventory, const ContainerView& view);
 
+/// Whether a claim's CDI file gives each share the nodes that its device has now, and no other
+/// card's: the driver counts cards anew when it is loaded, and MIG's nodes get another number. What
+/// is lost or not known has none to compare.
+[[nodiscard]] bool gives_own_nodes(const CdiSpec& file, const std::vector<Share>& shares,
+                                   const Inventory& inventory);
+
 /// HAMi's variables for the shares, which are all that the container has: indexed in the order in
 /// which CUDA counts with CUDA_DEVICE_ORDER=PCI_BUS_ID.
 [[nodiscard]] std::vector<std::string> legacy_variables(const std::vector<Share>& shares,

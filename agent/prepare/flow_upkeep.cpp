@@ -1,7 +1,9 @@
 // What PrepareFlow does between the kubelet's calls: it makes again what was lost, and removes what
 // nobody needs.
 
+#include "agent/cdi/enforcement.hpp"
 #include "agent/prepare/prepare_flow.hpp"
+#include "base/json.hpp"
 
 #include <algorithm>
 #include <set>
@@ -14,22 +16,36 @@ using base::Result;
 
 // A late call of the kubelet comes within its own time-out and one retry (node-agent.md 3).
 constexpr std::int64_t tombstone_seconds = 600;
+constexpr std::size_t max_cdi = 4U << 20U;
 
 }  // namespace
+
+/// Whether a container that starts now gets the nodes of its cards: they are other ones once the
+/// driver was loaded anew with other cards. A file that cannot be read is another's concern.
+bool PrepareFlow::has_own_nodes(const ClaimRecord& record, const NodeView& view) const {
+    if (record.shares.empty()) return true;
+    auto text = files_.read(cdi_path(record.claim.uid), max_cdi);
+    const auto document = text ? base::parse_json(*std::move(text)) : tl::unexpected(text.error());
+    const auto file = document ? read_cdi_spec(document->root()) : tl::unexpected(document.error());
+    return !file || gives_own_nodes(*file, record.shares, view.inventory);
+}
 
 std::size_t PrepareFlow::restore_cdi_files() {
     const auto stored = records_.load_all();
     if (!stored) return 0;
     const auto view = this->view();
     std::size_t restored = 0;
+    const auto is_whole = [&](const ClaimRecord& record) {
+        return is_current(record, *view) && has_cdi(record) && has_own_nodes(record, *view);
+    };
     for (const ClaimRecord& seen : stored->records) {
         if (seen.state != ClaimState::started || seen.boot_id != view->boot_id) continue;
-        if (is_current(seen, *view) && has_cdi(seen)) continue;
+        if (is_whole(seen)) continue;
         const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
         if (!held) continue;
         auto record = records_.load(seen.claim.uid);
         if (!record || !*record || (**record).state != ClaimState::started) continue;
-        if (is_current(**record, *view) && has_cdi(**record)) continue;
+        if (is_whole(**record)) continue;
         if (redo(*view, *std::move(*record))) ++restored;
     }
     return restored;

@@ -165,6 +165,7 @@ private:
     base::Result<Begun> store(Begun begun);
     [[nodiscard]] bool is_current(const ClaimRecord& record, const NodeView& view) const;
     [[nodiscard]] bool has_cdi(const ClaimRecord& record) const;
+    [[nodiscard]] bool has_own_nodes(const ClaimRecord& record, const NodeView& view) const;
     base::Result<void> end_claim(std::string_view uid, const ClaimRecord* record);
     base::Result<void> remove_files(std::string_view uid);
     base::Result<void> bury(std::string_view uid, const ClaimRecord* record);

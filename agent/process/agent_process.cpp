@@ -294,6 +294,8 @@ void AgentProcess::take(const Inventory& inventory) {
         courier_->tell(device_occurrences(now->inventory, inventory, options_.node));
     }
     if (ruled) hold_to_limits();
+    // A container that starts anew is to find the nodes that its cards have now.
+    if (!(inventory == now->inventory)) static_cast<void>(flow_->restore_cdi_files());
     offer(inventory);
 }
 

@@ -69,6 +69,15 @@ public:
         show({});
     }
 
+    /// The device has these nodes from now on.
+    void show_nodes(const std::vector<DeviceNode>& nodes) {
+        auto made = Inventory::make(
+            {{.uuid = "GPU-a", .memory_bytes = 8 * gib, .device_nodes = nodes}}, {}, {});
+        REQUIRE(made);
+        inventory_ = *made;
+        show({});
+    }
+
     void show(const DriverEdits& driver) {
         flow->set_view({.pool = "node",
                         .boot_id = "00000000-0000-4000-8000-000000000001",
@@ -196,6 +205,28 @@ TEST_CASE("a CDI file that is made again as another one is named first") {
     REQUIRE(node.prepare());
     CHECK(node.files.files.all().at(cdi_path).find("DRIVER=moved") != std::string::npos);
     CHECK(node.prepare_alone());
+}
+
+TEST_CASE("a CDI file that names what are another card's nodes now is made again") {
+    Node node;
+    const auto text = [&] { return node.files.files.all().at(cdi_path); };
+    node.show_nodes({{.path = "/dev/nvidia1"}});
+    REQUIRE(node.prepare());
+    CHECK(node.flow->restore_cdi_files() == 0);
+    // The driver was loaded anew, without the card before this one.
+    node.show_nodes({{.path = "/dev/nvidia0"}});
+    CHECK(node.flow->restore_cdi_files() == 1);
+    CHECK(text().find("/dev/nvidia0") != std::string::npos);
+    CHECK(text().find("/dev/nvidia1") == std::string::npos);
+    CHECK(node.prepare_alone());
+    node.show_nodes({{.path = "/dev/nvidia0"}, {.path = "/dev/cap", .major = 508, .minor = 3}});
+    CHECK(node.flow->restore_cdi_files() == 1);
+    node.show_nodes({{.path = "/dev/nvidia0"}, {.path = "/dev/cap", .major = 507, .minor = 3}});
+    CHECK(node.flow->restore_cdi_files() == 1);
+    CHECK(text().find("507") != std::string::npos);
+    CHECK(node.flow->restore_cdi_files() == 0);
+    node.show_nodes({});  // not known
+    CHECK(node.flow->restore_cdi_files() == 0);
 }
 
 TEST_CASE("a mark that lies ahead of the clock goes") {
