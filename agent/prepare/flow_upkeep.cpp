@@ -16,16 +16,16 @@ using base::Result;
 
 // A late call of the kubelet comes within its own time-out and one retry (node-agent.md 3).
 constexpr std::int64_t tombstone_seconds = 600;
-constexpr std::size_t max_cdi = 4U << 20U;
 
 }  // namespace
 
-/// Whether a container that starts now gets the nodes of its cards: they are other ones once the
-/// driver was loaded anew with other cards. A file that cannot be read is another's concern.
-bool PrepareFlow::has_own_nodes(const ClaimRecord& record, const NodeView& view) const {
+/// Whether the claim's CDI file is there, and a container that starts now gets the nodes of its
+/// cards by it: they are other ones once the driver was loaded anew with other cards.
+bool PrepareFlow::has_cdi_with_own_nodes(const ClaimRecord& record, const NodeView& view) const {
     if (record.shares.empty()) return true;
-    auto text = files_.read(cdi_path(record.claim.uid), max_cdi);
-    const auto document = text ? base::parse_json(*std::move(text)) : tl::unexpected(text.error());
+    auto text = named_cdi(record);
+    if (!text) return false;
+    const auto document = base::parse_json(*std::move(text));
     const auto file = document ? read_cdi_spec(document->root()) : tl::unexpected(document.error());
     return !file || gives_own_nodes(*file, record.shares, view.inventory);
 }
@@ -36,7 +36,7 @@ std::size_t PrepareFlow::restore_cdi_files() {
     const auto view = this->view();
     std::size_t restored = 0;
     const auto is_whole = [&](const ClaimRecord& record) {
-        return is_current(record, *view) && has_cdi(record) && has_own_nodes(record, *view);
+        return is_current(record, *view) && has_cdi_with_own_nodes(record, *view);
     };
     for (const ClaimRecord& seen : stored->records) {
         if (seen.state != ClaimState::started || seen.boot_id != view->boot_id) continue;

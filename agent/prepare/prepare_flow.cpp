@@ -336,9 +336,14 @@ Result<PrepareFlow::Answer> PrepareFlow::finish(const NodeView& view, const Begu
 }
 
 bool PrepareFlow::has_cdi(const ClaimRecord& record) const {
-    if (record.shares.empty()) return true;
-    const auto text = files_.read(cdi_path(record.claim.uid), max_cdi);
-    return text && digest_of(*text) == record.cdi_digest;
+    return record.shares.empty() || named_cdi(record);
+}
+
+/// The text of the claim's CDI file; nothing where that is not the one that the record names.
+std::optional<std::string> PrepareFlow::named_cdi(const ClaimRecord& record) const {
+    auto text = files_.read(cdi_path(record.claim.uid), max_cdi);
+    if (!text || digest_of(*text) != record.cdi_digest) return std::nullopt;
+    return *std::move(text);
 }
 
 }  // namespace drawbridge::agent

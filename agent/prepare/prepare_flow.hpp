@@ -165,7 +165,9 @@ private:
     base::Result<Begun> store(Begun begun);
     [[nodiscard]] bool is_current(const ClaimRecord& record, const NodeView& view) const;
     [[nodiscard]] bool has_cdi(const ClaimRecord& record) const;
-    [[nodiscard]] bool has_own_nodes(const ClaimRecord& record, const NodeView& view) const;
+    [[nodiscard]] std::optional<std::string> named_cdi(const ClaimRecord& record) const;
+    [[nodiscard]] bool has_cdi_with_own_nodes(const ClaimRecord& record,
+                                              const NodeView& view) const;
     base::Result<void> end_claim(std::string_view uid, const ClaimRecord* record);
     base::Result<void> remove_files(std::string_view uid);
     base::Result<void> bury(std::string_view uid, const ClaimRecord* record);

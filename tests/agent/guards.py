@@ -46,7 +46,7 @@ GUARDS = [
           "    if (late || (record != nullptr && !work.lookup.facts))", "    if (!late && record != nullptr && !work.lookup.facts)",
           "test_a_late_prepare_does_not_bring_an_unprepared_claim_back"),
     Guard("crash between CDI file and record", "agent/prepare/prepare_flow.cpp",
-          "    return text && digest_of(*text) == record.cdi_digest;", "    return text.has_value();",
+          "    if (!text || digest_of(*text) != record.cdi_digest) return std::nullopt;", "    if (!text) return std::nullopt;",
           "a CDI file that is made again as another one is named first"),
     Guard("record damaged", "agent/prepare/prepare_flow.cpp", "    if (!stored->unreadable.empty()) {",
           "    if (stored->unreadable.size() > 99) {",
