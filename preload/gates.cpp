@@ -141,12 +141,6 @@ Gated* find_gate(uint64_t context, int share, int device) {
     return nullptr;  // more contexts than anybody has: not gated, seen by the agent
 }
 
-// Nothing to limit and nothing to pause: decided by two words of the limits.
-bool ungated(const Share& share) {
-    return relaxed(share.limits->core_permille) >= DRAWBRIDGE_ALL_CORES &&
-           relaxed(share.limits->paused_until_ns) == 0;
-}
-
 // The next look, in cycles, from the rate seen between two looks.
 void plan(Gated& gated) {
     const uint64_t ns = monotonic_ns();
@@ -172,7 +166,7 @@ void plan(Gated& gated) {
 Gated* due_gate() {
     const int device = current_device();
     const int share = share_of_device(device);
-    if (share < 0 || ungated(process.shares[share]) || !dues[device].comes()) return nullptr;
+    if (share < 0 || !is_gated(process.shares[share]) || !dues[device].comes()) return nullptr;
     const uint64_t context = current_context();
     return context == 0 ? nullptr : find_gate(context, share, device);
 }

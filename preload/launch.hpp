@@ -11,6 +11,20 @@ namespace preload {
 /// One gate for each context of this process.
 struct Gated;
 
+/// Whether launches on a share are limited or paused: decided by two words of its limits.
+inline bool is_gated(const Share& share) {
+    return __atomic_load_n(&share.limits->core_permille, __ATOMIC_RELAXED) < DRAWBRIDGE_ALL_CORES ||
+           __atomic_load_n(&share.limits->paused_until_ns, __ATOMIC_RELAXED) != 0;
+}
+
+/// Whether launches on any share of this process are.
+inline bool any_gated() {
+    if (!enforcing()) return false;
+    for (int share = 0; share < process.share_count; ++share)
+        if (is_gated(process.shares[share])) return true;
+    return false;
+}
+
 /// The gate that a launch has to look at, null where it may go at once (nothing limited, nothing
 /// due).
 Gated* due_gate();

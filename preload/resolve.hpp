@@ -33,18 +33,22 @@ void* held_behind();
 /// Whether an address is the front's function of a name that the driver behind it lacks.
 bool is_of_front_alone(int entry, const void* address);
 
+/// The real function of a wrapped name if it is known, null otherwise.
+template <class Function>
+Function found(int entry) {
+    return reinterpret_cast<Function>(__atomic_load_n(&entry_reals[entry], __ATOMIC_ACQUIRE));
+}
+
 /// The real function of a wrapped name, null where the driver lacks it.
 template <class Function>
 Function real(int entry) {
-    void* address = __atomic_load_n(&entry_reals[entry], __ATOMIC_ACQUIRE);
-    if (address == nullptr) {
-        if (entry < first_nvml_entry)
-            resolve_cuda(true);
-        else
-            resolve_nvml(true);
-        address = __atomic_load_n(&entry_reals[entry], __ATOMIC_ACQUIRE);
-    }
-    return reinterpret_cast<Function>(address);
+    auto* function = found<Function>(entry);
+    if (function != nullptr) return function;
+    if (entry < first_nvml_entry)
+        resolve_cuda(true);
+    else
+        resolve_nvml(true);
+    return found<Function>(entry);
 }
 
 /// Driver functions that the library calls and does not wrap. Null where the driver lacks them.

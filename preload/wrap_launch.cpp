@@ -17,12 +17,19 @@ void* stream_of(const void* config) {
 
 }  // namespace
 
-// The parameters of the two oldest kinds of call are long; the macro only names them once.
+// The parameters of the two oldest kinds of call are long; the macro only names them once. Where no
+// share is limited, the call goes on to the driver as it came: nothing is asked and nothing is
+// copied.
 #define DRAWBRIDGE_LAUNCH(name, per_thread, stream, parameters, arguments)           \
-    int name parameters {                                                            \
+    [[gnu::noinline]] static int gated_##name parameters {                           \
         auto* function = real<name##_function>(entry_##name);                        \
         if (function == nullptr) return cuda_not_initialized;                        \
         return gated_launch(stream, per_thread, [&] { return function arguments; }); \
+    }                                                                                \
+    int name parameters {                                                            \
+        auto* function = found<name##_function>(entry_##name);                       \
+        if (function == nullptr || any_gated()) return gated_##name arguments;       \
+        return function arguments;                                                   \
     }
 
 extern "C" {
