@@ -173,7 +173,7 @@ ShareMeasure::Place ShareMeasure::place_of(Shares& shares, const DeviceProcess& 
         if (is_counted(share)) place.shares.push_back(share);
     }
     if (!place.shares.empty()) return place;
-    place = {.shares = shares_in_mounts(parts_.mounts(one.pid)), .stranger = true};
+    place.shares = shares_in_mounts(parts_.mounts(one.pid));
     std::erase_if(place.shares, is_elsewhere);
     // One that has taken its slot a moment ago.
     place.stranger = std::ranges::none_of(place.shares, is_counted);

@@ -8,6 +8,7 @@ import signal
 import pytest
 from fake_cluster import Fault, FakeCluster
 from fake_kubelet import wire
+from fake_pod_resources import PodResources
 from material import GIB, Agent, device_name, gpu, wait_until
 
 
@@ -203,6 +204,24 @@ def test_orphaned_files_are_swept_at_the_next_start_and_a_claims_own_are_not(age
     agent.start()
     assert agent.shares() == [uid_of(claim) + "-0"]
     assert set(agent.cdi_files()) == {cdi_name(claim), "nvidia.json"}
+
+
+def test_claims_that_nobody_ends_are_ended_and_those_of_running_containers_are_not(agent: Agent, cluster: FakeCluster) -> None:
+    agent.start()
+    # The agent goes through them in the order of their UIDs: behind the last it has been at all.
+    running, waiting, forgotten = (
+        cluster.claim(name, [{"device": device_name(1)}], uid=f"00000000-0000-4000-8000-00000000000{number}")
+        for number, name in enumerate(("running", "waiting", "forgotten"))
+    )
+    assert not any(answer.error for answer in agent.kubelet.prepare(running, waiting, forgotten).values())
+    cluster.delete_claim(running)  # by force, and its container has not ended
+    cluster.delete_claim(forgotten)
+    agent.kill()
+    with PodResources(agent) as pods:
+        pods.runs(running, "main")
+        agent.start()
+        agent.wait_log("orphan", uid=uid_of(forgotten))
+    assert agent.shares() == [uid_of(claim) + "-0" for claim in (running, waiting)]
 
 
 def test_files_that_a_killed_agent_left_half_written_go_unless_another_agent_runs(agent: Agent) -> None:
