@@ -3,6 +3,7 @@
 #include "kube/client/http_wire.hpp"
 #include "kube/client/resolve.hpp"
 #include "kube/client/tls_context.hpp"
+#include "kube/client/turns.hpp"
 
 #include <fmt/format.h>
 
@@ -20,6 +21,10 @@ using base::Result;
 using std::chrono::steady_clock;
 
 constexpr std::size_t most_idle = 4;
+/// A burst of calls waits a moment for the connections that there are: to make one costs both sides
+/// more than to answer over it. No call waits longer for another: that one may never be answered.
+constexpr std::size_t enough_at_once = 8;
+constexpr std::chrono::milliseconds burst_patience(50);
 /// Below the 90 s and more after which API servers hang up.
 constexpr std::chrono::seconds longest_idle(60);
 constexpr std::size_t largest_refusal = 64U << 10U;
@@ -46,7 +51,7 @@ private:
 class Transport : public std::enable_shared_from_this<Transport> {
 public:
     Transport(asio::any_io_executor executor, Endpoint endpoint)
-        : executor_(std::move(executor)), endpoint_(std::move(endpoint)) {}
+        : executor_(executor), endpoint_(std::move(endpoint)), turns_(executor, enough_at_once) {}
 
     asio::awaitable<Result<ApiAnswer>> call(ApiCall call);
     asio::awaitable<Result<OpenedStream>> open(ApiCall call);
@@ -64,6 +69,7 @@ private:
 
     asio::any_io_executor executor_;
     Endpoint endpoint_;
+    Turns turns_;      ///< of calls; streams stay open, and are few
     Access followed_;  ///< what context_ was made from; the token does not matter
     std::shared_ptr<asio::ssl::context> context_;
     std::list<std::unique_ptr<HttpWire>> idle_;  ///< the one used last at the end
@@ -103,6 +109,7 @@ std::unique_ptr<HttpWire> Transport::unpark() {
 
 void Transport::close() {
     closed_ = true;
+    turns_.open();
     idle_.clear();
     for (HttpWire* wire : in_use_)
         wire->hang_up();
@@ -154,6 +161,8 @@ asio::awaitable<Result<ApiAnswer>> Transport::exchange(WireLease& wire, const Ap
 }
 
 asio::awaitable<Result<ApiAnswer>> Transport::call(ApiCall call) {
+    const auto self = shared_from_this();
+    const auto turn = co_await turns_.take(steady_clock::now() + burst_patience);
     if (const auto ready = follow(*call.access); !ready) co_return tl::unexpected(ready.error());
     if (auto parked = unpark()) {
         WireLease wire(shared_from_this(), std::move(parked));

@@ -239,19 +239,25 @@ def test_parameters_reach_the_limits_and_unknown_ones_are_refused(agent: Agent, 
 
 
 def test_claims_do_not_wait_for_each_others_api_calls(agent: Agent, cluster: FakeCluster) -> None:
+    agent.devices(*[gpu(number) for number in range(1, 9)])
     agent.start()
-    slow = cluster.claim("slow", [{"device": device_name(1)}])
+    cluster.wait_until(lambda: len(cluster.devices()) == 8)
+
+    def claims(name: str, count: int) -> list[dict]:
+        return [cluster.claim(f"{name}-{at}", [{"device": device_name(1 + at % 8), "memory": "1Gi"}]) for at in range(count)]
+
+    slow = claims("slow", 40)  # more than there would be connections for in a burst
     release = threading.Event()
-    cluster.faults.append(Fault(lambda request: request.path.endswith("/slow"), hold=release, pass_on=True))
-    answers: list[object] = []
-    waiting = threading.Thread(target=lambda: answers.append(agent.kubelet.prepare_one(slow)))
+    cluster.faults.append(Fault(lambda request: "/slow-" in request.path, hold=release, pass_on=True))
+    answers: list[dict] = []
+    waiting = threading.Thread(target=lambda: answers.append(agent.kubelet.prepare(*slow)))
     waiting.start()
-    others = [cluster.claim(f"quick-{at}", [{"device": device_name(1 + at % 2), "memory": "1Gi"}]) for at in range(16)]
-    assert all(not answer.error for answer in agent.kubelet.prepare(*others).values())
+    cluster.wait_until(lambda: cluster.count("GET", "/slow-") == len(slow))
+    assert all(not answer.error for answer in agent.kubelet.prepare(*claims("quick", 16)).values())
     assert answers == []
     release.set()
     waiting.join()
-    assert not answers[0].error
+    assert all(not answer.error for answer in answers[0].values())
 
 
 def test_a_late_prepare_does_not_bring_an_unprepared_claim_back(agent: Agent, cluster: FakeCluster) -> None:
