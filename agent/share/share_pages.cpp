@@ -186,13 +186,17 @@ std::uint64_t generation_of(std::string_view page) {
     return generation;
 }
 
-std::string fresh_ledger() {
-    const drawbridge_header header = {.magic = DRAWBRIDGE_LEDGER_MAGIC,
-                                      .major = DRAWBRIDGE_ABI_MAJOR,
-                                      .minor = DRAWBRIDGE_ABI_MINOR,
-                                      .file_size = DRAWBRIDGE_LEDGER_SIZE};
-    std::string page(DRAWBRIDGE_LEDGER_SIZE, '\0');
-    return page.replace(offsetof(drawbridge_ledger, header), sizeof header, bytes_of(header));
+const std::string& fresh_ledger() {
+    static const std::string page = [] {
+        const drawbridge_header header = {.magic = DRAWBRIDGE_LEDGER_MAGIC,
+                                          .major = DRAWBRIDGE_ABI_MAJOR,
+                                          .minor = DRAWBRIDGE_ABI_MINOR,
+                                          .file_size = DRAWBRIDGE_LEDGER_SIZE};
+        std::string made(DRAWBRIDGE_LEDGER_SIZE, '\0');
+        made.replace(offsetof(drawbridge_ledger, header), sizeof header, bytes_of(header));
+        return made;
+    }();
+    return page;
 }
 
 base::Result<ReadLimits> read_limits(std::string_view file) {

@@ -51,7 +51,7 @@ void keep_measured(std::string& page, std::string_view from);
 [[nodiscard]] std::uint64_t generation_of(std::string_view page);
 
 /// The whole file of a share that no process has used yet.
-[[nodiscard]] std::string fresh_ledger();
+[[nodiscard]] const std::string& fresh_ledger();
 
 /// What is read back from a `limits` file.
 struct ReadLimits {
