@@ -1,5 +1,6 @@
 #include "agent/files.hpp"
 
+#include "agent/folder_watch.hpp"
 #include "base/atomic_file.hpp"
 #include "base/descriptor.hpp"
 
@@ -7,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
@@ -37,8 +37,6 @@ std::string folder_of(const std::string& path) {
 
 /// A tenant's user may reach a file in the folder whose name it knows, and no more.
 constexpr mode_t folder_mode = 0711;
-
-constexpr std::chrono::milliseconds settling_time{100};
 
 base::Sync sync_of(WriteHow how) {
     switch (how) {
@@ -117,16 +115,8 @@ Result<std::string> DiskFiles::read(const std::string& path, std::size_t max_byt
     return base::read_regular_file(path, max_bytes);
 }
 
-Result<FileStamp> DiskFiles::stamp(const std::string& path) {
-    struct stat facts {};
-    if (::lstat(path.c_str(), &facts) != 0) return failure("look at", path);
-    const auto changed = std::chrono::seconds(facts.st_ctim.tv_sec) +
-                         std::chrono::nanoseconds(facts.st_ctim.tv_nsec);
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return FileStamp{.inode = facts.st_ino,
-                     .changed = changed.count(),
-                     .size = static_cast<std::uint64_t>(facts.st_size),
-                     .settled = now - changed > settling_time};
+std::unique_ptr<FolderWatch> DiskFiles::watch(const std::string& folder) {
+    return std::make_unique<InotifyFolderWatch>(folder);
 }
 
 Result<void> DiskFiles::remove(const std::string& path) {

@@ -4,8 +4,9 @@
 #include "base/result.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -18,18 +19,14 @@ namespace drawbridge::agent {
 /// atomic: replaced as a whole, but not waited for; for what a reboot makes worthless.
 enum class WriteHow { durable, whole, atomic };
 
-/// Tells one content of a file from the next: whoever replaces it gives it another.
-struct FileStamp {
-    std::uint64_t inode = 0;
-    std::int64_t changed = 0;  ///< nanoseconds of the wall clock
-    std::uint64_t size = 0;
-    /// Too old for a change to come that leaves the stamp as it is: the clock of a file system
-    /// ticks every few milliseconds.
-    bool settled = false;
-
-    [[nodiscard]] bool operator==(const FileStamp& other) const {
-        return inode == other.inode && changed == other.changed && size == other.size;
-    }
+/// What becomes of the files in a folder. One thread at a time.
+class FolderWatch {
+public:
+    virtual ~FolderWatch() = default;
+    /// Names in the folder that may have come, changed or gone since the last call, whoever did it:
+    /// each change that was made before this call is told by it. Nothing at the first call, and
+    /// where anything may have changed.
+    [[nodiscard]] virtual std::optional<std::set<std::string>> changed() = 0;
 };
 
 /// A file that is written and synced, and that nobody sees yet. It is gone with this.
@@ -59,8 +56,8 @@ public:
     /// device is refused: it would hold the reader.
     [[nodiscard]] virtual base::Result<std::string> read(const std::string& path,
                                                          std::size_t max_bytes) = 0;
-    /// `not_found` where there is no file.
-    [[nodiscard]] virtual base::Result<FileStamp> stamp(const std::string& path) = 0;
+    /// Watches a folder, which may come later. The files outlive the watch.
+    [[nodiscard]] virtual std::unique_ptr<FolderWatch> watch(const std::string& folder) = 0;
     /// Removes a file, or a folder with the files in it. What is not there is removed already.
     [[nodiscard]] virtual base::Result<void> remove(const std::string& path) = 0;
     /// The names in a folder, sorted; none where it is missing.
@@ -79,7 +76,7 @@ public:
                                            std::string_view bytes) override;
     [[nodiscard]] base::Result<std::string> read(const std::string& path,
                                                  std::size_t max_bytes) override;
-    [[nodiscard]] base::Result<FileStamp> stamp(const std::string& path) override;
+    [[nodiscard]] std::unique_ptr<FolderWatch> watch(const std::string& folder) override;
     [[nodiscard]] base::Result<void> remove(const std::string& path) override;
     [[nodiscard]] base::Result<std::vector<std::string>> list(const std::string& path) override;
 };

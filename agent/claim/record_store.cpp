@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace drawbridge::agent {
@@ -37,49 +36,44 @@ Result<std::optional<ClaimRecord>> RecordStore::load(std::string_view uid) const
     return std::optional(*std::move(record));
 }
 
-Result<std::shared_ptr<const ClaimRecord>> RecordStore::look(std::string_view uid) const {
-    // Before the file is read: what is written in between has another stamp the next time.
-    const auto stamp = files_.stamp(path(uid));
-    if (stamp) {
-        const std::lock_guard lock(mutex_);
-        const auto found = kept_.find(uid);
-        if (found != kept_.end() && found->second.stamp == *stamp) return found->second.record;
+/// Notes whose records are to be read: those that have changed, or all.
+Result<void> RecordStore::note_changes() const {
+    auto changed = watch_->changed();
+    if (!changed) {
+        is_known_ = false;
+        kept_.clear();
+        stale_.clear();
     }
-    auto loaded = load(uid);
-    if (!loaded) return tl::unexpected(loaded.error());
-    if (!*loaded) return nullptr;
-    auto record = std::make_shared<const ClaimRecord>(**std::move(loaded));
-    if (stamp && stamp->settled) {
-        const std::lock_guard lock(mutex_);
-        kept_.insert_or_assign(std::string(uid), Kept{*stamp, record});
+    if (!is_known_) {
+        const auto names = files_.list(folder_);
+        if (!names) return tl::unexpected(names.error());
+        changed.emplace(names->begin(), names->end());
+        is_known_ = true;
     }
-    return record;
-}
-
-void RecordStore::forget_others(const std::vector<std::string>& names) const {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(kept_, [&](const auto& entry) {
-        return !std::ranges::binary_search(names, fmt::format("{}{}", entry.first, suffix));
-    });
+    for (std::string_view name : *changed) {
+        if (!name.ends_with(suffix)) continue;
+        name.remove_suffix(suffix.size());
+        if (is_claim_uid(name)) stale_.emplace(name);
+    }
+    return {};
 }
 
 Result<StoredClaims> RecordStore::load_all() const {
-    const auto names = files_.list(folder_);
-    if (!names) return tl::unexpected(names.error());
-    forget_others(*names);
+    const std::lock_guard lock(mutex_);
+    if (auto noted = note_changes(); !noted) return tl::unexpected(noted.error());
     StoredClaims stored;
-    stored.records.reserve(names->size());
-    for (std::string_view name : *names) {
-        if (!name.ends_with(suffix)) continue;
-        name.remove_suffix(suffix.size());
-        if (!is_claim_uid(name)) continue;
-        const auto record = look(name);
-        if (record && *record) {
-            stored.records.push_back(**record);
-        } else if (!record) {
-            stored.unreadable.emplace_back(name);
+    for (const std::string& uid : std::exchange(stale_, {})) {
+        kept_.erase(uid);
+        auto record = load(uid);
+        if (!record) {  // and so until it can be read
+            stored.unreadable.push_back(uid);
+            stale_.insert(uid);
+        } else if (*record) {
+            kept_.emplace(uid, std::make_shared<const ClaimRecord>(**std::move(record)));
         }
     }
+    for (const auto& [uid, record] : kept_)
+        stored.records.add(record);
     return stored;
 }
 

@@ -3,6 +3,7 @@
 // write costs the same however many there are.
 
 #include "agent/claim/claim_record.hpp"
+#include "agent/claim/claim_records.hpp"
 #include "agent/files.hpp"
 #include "base/result.hpp"
 
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,15 +21,16 @@ namespace drawbridge::agent {
 /// What is on disk. `unreadable` are UIDs whose file is damaged or of a later version: what those
 /// claims hold is not known.
 struct StoredClaims {
-    std::vector<ClaimRecord> records = {};
+    ClaimRecords records = {};  ///< in the order of their UIDs
     std::vector<std::string> unreadable = {};
 };
 
 /// Whoever changes a claim's record holds its lock (claim_locks.hpp). Any thread. What was read is
-/// kept, and read again when its file has another stamp: the sums want all records at each prepare.
+/// kept, and read again when its file has changed: the sums want all records at each prepare.
 class RecordStore {
 public:
-    RecordStore(Files& files, std::string folder) : files_(files), folder_(std::move(folder)) {}
+    RecordStore(Files& files, std::string folder)
+        : files_(files), folder_(std::move(folder)), watch_(files.watch(folder_)) {}
 
     [[nodiscard]] base::Result<StoredClaims> load_all() const;
     /// Nothing where the claim has no record; an error as `decode_record` gives it.
@@ -43,20 +46,16 @@ public:
     [[nodiscard]] base::Result<void> set_aside(std::string_view uid);
 
 private:
-    struct Kept {
-        FileStamp stamp;
-        std::shared_ptr<const ClaimRecord> record;
-    };
-
     [[nodiscard]] std::string path(std::string_view uid) const;
-    /// As `load`; nothing where the claim has no record.
-    [[nodiscard]] base::Result<std::shared_ptr<const ClaimRecord>> look(std::string_view uid) const;
-    void forget_others(const std::vector<std::string>& names) const;
+    base::Result<void> note_changes() const;
 
     Files& files_;
     std::string folder_;
     mutable std::mutex mutex_;
-    mutable std::map<std::string, Kept, std::less<>> kept_;  ///< by UID
+    std::unique_ptr<FolderWatch> watch_;
+    mutable std::map<std::string, ClaimRecords::Shared> kept_;  ///< by UID
+    mutable std::set<std::string> stale_;                       ///< UIDs: to be read
+    mutable bool is_known_ = false;  ///< whether `kept_` and `stale_` are all that there is
 };
 
 }  // namespace drawbridge::agent

@@ -26,7 +26,7 @@ Device lost_device(const std::string& uuid, const Inventory& before, const Amoun
 }  // namespace
 
 std::vector<Device> with_lost(std::vector<Device> devices, const Inventory& before,
-                              std::span<const ClaimRecord> records) {
+                              const ClaimRecords& records) {
     std::set<std::string> known;
     for (const Device& device : devices)
         known.insert(device.uuid);
@@ -41,8 +41,7 @@ std::vector<Device> with_lost(std::vector<Device> devices, const Inventory& befo
 }
 
 PublishedSizes with_committed(PublishedSizes sizes, const NodeSettings& settings,
-                              const std::vector<Device>& devices,
-                              std::span<const ClaimRecord> records) {
+                              const std::vector<Device>& devices, const ClaimRecords& records) {
     if (!settings.accept_memory_sizes) {
         // What was published holds, and no claim was given more than that.
         return sizes;

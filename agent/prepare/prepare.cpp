@@ -92,8 +92,7 @@ Result<Share> share_of(const ClaimFacts& facts, const AllocatedDevice& device,
 }
 
 /// The claims beside `except` that hold a part of a GPU, for a message.
-std::string holders(std::span<const ClaimRecord> records, std::string_view uuid,
-                    std::string_view except) {
+std::string holders(const ClaimRecords& records, std::string_view uuid, std::string_view except) {
     std::vector<std::string> names;
     for (const ClaimRecord& record : records) {
         if (record.state == ClaimState::unprepared || record.claim.uid == except) continue;
@@ -131,8 +130,7 @@ Result<void> check_sums(const ClaimName& claim, const std::vector<Share>& shares
 
 }  // namespace
 
-Amounts committed(std::span<const ClaimRecord> records, std::string_view uuid,
-                  std::string_view except) {
+Amounts committed(const ClaimRecords& records, std::string_view uuid, std::string_view except) {
     Amounts sum;
     for (const ClaimRecord& record : records) {
         if (record.state == ClaimState::unprepared || record.claim.uid == except) continue;

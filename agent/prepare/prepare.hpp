@@ -3,11 +3,10 @@
 // (node-agent.md 4).
 
 #include "agent/claim/claim_facts.hpp"
-#include "agent/claim/claim_record.hpp"
+#include "agent/claim/claim_records.hpp"
 #include "agent/device/inventory.hpp"
 #include "base/result.hpp"
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +17,7 @@ namespace drawbridge::agent {
 struct PrepareView {
     std::string_view pool;  ///< ours: the node's name
     const Inventory& inventory;
-    std::span<const ClaimRecord>
-        records;  ///< of all claims on this node, the claim's own among them
+    const ClaimRecords& records;  ///< of all claims on this node, the claim's own among them
 };
 
 /// The shares of a claim that was never prepared, in the order of the allocation. Fails with what
@@ -40,7 +38,7 @@ struct PrepareView {
                                                const Inventory& inventory);
 
 /// What claims other than `except` hold of the GPU with that UUID.
-[[nodiscard]] Amounts committed(std::span<const ClaimRecord> records, std::string_view uuid,
+[[nodiscard]] Amounts committed(const ClaimRecords& records, std::string_view uuid,
                                 std::string_view except = {});
 
 }  // namespace drawbridge::agent

@@ -89,18 +89,6 @@ void DeviceWatch::remember(const PublishedSizes& sizes) {
     sizes_ = std::move(all);
 }
 
-/// The records decide only what becomes of devices that are not there, and of sizes that shrink; to
-/// read them all at every look would be most of what an agent does while nothing happens.
-std::vector<ClaimRecord> DeviceWatch::records_for(const std::vector<Device>& devices) {
-    const auto is_there = [&](const Offer& offer) {
-        return std::ranges::find(devices, offer.device.uuid, &Device::uuid) != devices.end();
-    };
-    const bool whole = last_ && std::ranges::all_of(last_->offers(), is_there);
-    if (whole && !settings_->accept_memory_sizes) return {};
-    auto stored = parts_.flow.stored();
-    return stored ? std::move(stored->records) : std::vector<ClaimRecord>();
-}
-
 Result<Inventory> DeviceWatch::look() {
     trouble_.clear();
     if (!sizes_) sizes_ = remembered();
@@ -117,7 +105,8 @@ Result<Inventory> DeviceWatch::look() {
         if (!last_) return tl::unexpected(devices.error());
         return *last_;
     }
-    const auto records = records_for(*devices);
+    const auto stored = parts_.flow.stored();
+    const ClaimRecords records = stored ? stored->records : ClaimRecords();
     auto all = with_lost(*std::move(devices), last_.value_or(Inventory()), records);
     const auto sizes = with_committed(*sizes_, *settings_, all, records);
     auto made = Inventory::make(std::move(all), *settings_, sizes);

@@ -53,7 +53,6 @@ private:
     base::Result<void> add_settings(NodeSettings& settings, const std::string& file);
     [[nodiscard]] PublishedSizes remembered();
     void remember(const PublishedSizes& sizes);
-    std::vector<ClaimRecord> records_for(const std::vector<Device>& devices);
 
     DeviceWatchParts parts_;
     std::optional<Inventory> last_;

@@ -103,8 +103,7 @@ std::string_view health_name(const Device& device) {
     return std::ranges::any_of(device.faults, is_blind) ? "Unknown" : "Healthy";
 }
 
-std::vector<DeviceStatus> node_status(const Inventory& inventory,
-                                      std::span<const ClaimRecord> records,
+std::vector<DeviceStatus> node_status(const Inventory& inventory, const ClaimRecords& records,
                                       std::span<const ShareOwner> owners,
                                       const ReadShare& read_share) {
     std::vector<DeviceStatus> devices;

@@ -1,7 +1,7 @@
 #pragma once
 // Devices, shares, owners and usage of a node, for people, programs and metrics.
 
-#include "agent/claim/claim_record.hpp"
+#include "agent/claim/claim_records.hpp"
 #include "agent/prepare/prepare_flow.hpp"
 #include "agent/share/share_book.hpp"
 #include "agent/share/share_pages.hpp"
@@ -50,7 +50,7 @@ using ReadShare = std::function<ShareFacts(const std::string& share, std::int64_
 /// One entry for each device, in the order of the inventory; a share that several containers have
 /// comes once for each.
 [[nodiscard]] std::vector<DeviceStatus> node_status(const Inventory& inventory,
-                                                    std::span<const ClaimRecord> records,
+                                                    const ClaimRecords& records,
                                                     std::span<const ShareOwner> owners,
                                                     const ReadShare& read_share);
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ public:
         if (dies && crash_before) throw Crash();
         File& file = files_[path];
         file.now = text;
-        file.changes = ++changes_;
+        touched_.push_back(path);
         if (how == WriteHow::durable) file.synced = {file.now};
         if (how == WriteHow::whole) file.synced.push_back(file.now);
         if (how == WriteHow::atomic)
@@ -47,6 +48,7 @@ public:
         if (full) return base::fail(base::ErrorKind::internal, "no space left", path);
         if (dies && crash_before) bytes = bytes.substr(0, bytes.size() / 2);
         files_.at(path).now.replace(offset, bytes.size(), bytes);
+        touched_.push_back(path);
         if (dies) throw Crash();
         return {};
     }
@@ -57,17 +59,15 @@ public:
             return base::fail(base::ErrorKind::invalid_input, "too large", path);
         return found->second.now;
     }
-    base::Result<FileStamp> stamp(const std::string& path) override {
-        const auto found = files_.find(path);
-        if (found == files_.end()) return base::fail(base::ErrorKind::not_found, "none", path);
-        return FileStamp{
-            .changed = found->second.changes, .size = found->second.now.size(), .settled = true};
+    std::unique_ptr<FolderWatch> watch(const std::string& folder) override {
+        return std::make_unique<WatchInMemory>(*this, folder);
     }
     base::Result<void> remove(const std::string& path) override {
         const bool dies = dies_now();
         if (dies && crash_before) throw Crash();
         files_.erase(path);
         std::erase_if(files_, [&](const auto& f) { return f.first.starts_with(path + "/"); });
+        touched_.push_back(path);
         if (dies) throw Crash();
         return {};
     }
@@ -91,7 +91,7 @@ public:
             const std::optional<std::string> left = file.synced[choose(file.synced.size())];
             file.synced = {left};
             file.now = left.value_or("");
-            file.changes = ++changes_;
+            touched_.push_back(path);
         }
         std::erase_if(files_, [](const auto& file) { return !file.second.synced.front(); });
     }
@@ -104,9 +104,33 @@ public:
     /// As somebody else does it, who does not fail.
     void put(const std::string& path, std::string text) {
         files_[path].now = std::move(text);
-        files_[path].changes = ++changes_;
+        touched_.push_back(path);
     }
-    void drop(const std::string& path) { files_.erase(path); }
+    void drop(const std::string& path) {
+        files_.erase(path);
+        touched_.push_back(path);
+    }
+
+    class WatchInMemory final : public FolderWatch {
+    public:
+        WatchInMemory(const FaultyFiles& files, const std::string& folder)
+            : files_(files), prefix_(folder + "/") {}
+        std::optional<std::set<std::string>> changed() override {
+            std::set<std::string> names;
+            for (; seen_ < files_.touched_.size(); ++seen_) {
+                const std::string& path = files_.touched_[seen_];
+                if (path.starts_with(prefix_)) names.insert(path.substr(prefix_.size()));
+            }
+            if (std::exchange(is_first_, false) || files_.blind) return std::nullopt;
+            return names;
+        }
+
+    private:
+        const FaultyFiles& files_;
+        std::string prefix_;
+        std::size_t seen_ = 0;
+        bool is_first_ = true;
+    };
 
     /// What is renamed needs no room.
     class StagedInMemory final : public Staged {
@@ -128,6 +152,7 @@ public:
     };
 
     bool full = false;
+    bool blind = false;  ///< no folder can be watched
     bool crash_before = false;
     int crash_after = -1;  ///< changes until the process dies; -1: never
 
@@ -136,12 +161,11 @@ private:
     struct File {
         std::string now;
         std::vector<std::optional<std::string>> synced = {std::nullopt};
-        std::int64_t changes = 0;
     };
     bool dies_now() { return crash_after >= 0 && crash_after-- == 0; }
 
     std::map<std::string, File> files_;
-    std::int64_t changes_ = 0;  ///< to any file
+    std::vector<std::string> touched_;  ///< paths, in the order of the changes
 };
 
 }  // namespace drawbridge::agent

@@ -46,7 +46,9 @@ public:
     Result<std::string> read(const std::string& path, std::size_t most) override {
         return files.read(path, most);
     }
-    Result<FileStamp> stamp(const std::string& path) override { return files.stamp(path); }
+    std::unique_ptr<FolderWatch> watch(const std::string& folder) override {
+        return files.watch(folder);
+    }
     Result<void> remove(const std::string& path) override { return files.remove(path); }
     Result<std::vector<std::string>> list(const std::string& path) override {
         return files.list(path);

@@ -83,7 +83,7 @@ TEST_CASE("sums are checked in each capacity, within one claim too") {
             .state = ClaimState::started,
             .shares = {{.device = name_of("GPU-a"), .uuid = "GPU-a", .amounts = row.held}}};
         const auto planned =
-            plan_prepare(claim({share("GPU-a", row.asked)}), {"node", devices, {&other, 1}});
+            plan_prepare(claim({share("GPU-a", row.asked)}), {"node", devices, {other}});
         CHECK(planned.has_value() == row.fits);
         if (!planned) {
             CHECK(planned.error().kind == ErrorKind::conflict);
@@ -102,7 +102,7 @@ TEST_CASE("tombstones, administrators and the claim itself do not count") {
         {.device = name_of("GPU-a"), .uuid = "GPU-a", .amounts = {80 * gib, 100, 10}}};
     std::vector<Share> admin = all;
     admin.front().admin = true;
-    const ClaimRecord records[] = {
+    const ClaimRecords records = {
         {.claim = {"ns", "gone", "g"}, .state = ClaimState::unprepared, .shares = all},
         {.claim = {"ns", "admin", "a"}, .state = ClaimState::started, .shares = admin},
         {.claim = {"ns", "self", "u"}, .state = ClaimState::started, .shares = all}};
@@ -157,9 +157,9 @@ TEST_CASE("what claims hold is offered even where the devices have less now") {
         .shares = {{.device = name_of("GPU-a"), .uuid = "GPU-a", .amounts = {70 * gib, 0, 1}}}};
     const PublishedSizes published = {{"GPU-a", 80 * gib}, {"GPU-b", 40 * gib}};
     // Not accepted yet: what was published holds.
-    CHECK(with_committed(published, {}, smaller, {&held, 1}) == published);
+    CHECK(with_committed(published, {}, smaller, {held}) == published);
     const NodeSettings accepted{.accept_memory_sizes = true};
-    CHECK(with_committed(published, accepted, smaller, {&held, 1}) ==
+    CHECK(with_committed(published, accepted, smaller, {held}) ==
           PublishedSizes{{"GPU-a", 70 * gib}});
     CHECK(with_committed(published, accepted, smaller, {}).empty());
 }

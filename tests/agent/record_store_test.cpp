@@ -2,11 +2,9 @@
 
 #include "agent/claim/claim_record.hpp"
 #include "tests/agent/faulty_files.hpp"
-#include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <string>
 
 using namespace drawbridge::agent;
@@ -17,7 +15,7 @@ ClaimRecord record(std::string_view uid, std::int64_t time = 1) {
     return {.claim = {"ns", "name", std::string(uid)}, .time = time};
 }
 
-/// Counts what is read, and has files whose stamp may not be relied upon.
+/// Counts what is read.
 class CountedFiles final : public Files {
 public:
     drawbridge::base::Result<void> write(const std::string& path, std::string_view text,
@@ -37,10 +35,8 @@ public:
         ++reads;
         return files.read(path, most);
     }
-    drawbridge::base::Result<FileStamp> stamp(const std::string& path) override {
-        auto found = files.stamp(path);
-        if (found) found->settled = settled;
-        return found;
+    std::unique_ptr<FolderWatch> watch(const std::string& folder) override {
+        return files.watch(folder);
     }
     drawbridge::base::Result<void> remove(const std::string& path) override {
         return files.remove(path);
@@ -51,7 +47,6 @@ public:
 
     FaultyFiles files;
     int reads = 0;
-    bool settled = true;
 };
 
 std::vector<std::int64_t> times(const RecordStore& store) {
@@ -95,31 +90,30 @@ TEST_CASE("what another agent writes or removes is seen") {
     CHECK(stored->unreadable == std::vector<std::string>{"b"});
 }
 
-TEST_CASE("a file that was changed a moment ago may change again behind the same stamp") {
+TEST_CASE("what changes is read again, and what cannot be read at each look") {
     CountedFiles files;
-    files.settled = false;
+    RecordStore store(files, "/claims");
+    REQUIRE(store.save(record("a")));
+    REQUIRE(store.save(record("b")));
+    CHECK(times(store) == std::vector<std::int64_t>{1, 1});
+    REQUIRE(store.save(record("b", 2)));
+    CHECK(times(store) == std::vector<std::int64_t>{1, 2});
+    CHECK(files.reads == 3);
+    files.files.put("/claims/a.json", "damaged");
+    CHECK(times(store) == std::vector<std::int64_t>{2});
+    CHECK(times(store) == std::vector<std::int64_t>{2});
+    CHECK(files.reads == 5);
+}
+
+TEST_CASE("where no folder can be watched all records are read at each look") {
+    CountedFiles files;
+    files.files.blind = true;
     RecordStore store(files, "/claims");
     REQUIRE(store.save(record("a")));
     CHECK(times(store) == std::vector<std::int64_t>{1});
-    CHECK(times(store) == std::vector<std::int64_t>{1});
-    CHECK(files.reads == 2);
-}
-
-TEST_CASE("a stamp is another for each content, and settles with time") {
-    const drawbridge::test::Folder folder;
-    const std::string path = folder / "file";
-    DiskFiles files;
-    REQUIRE(files.write(path, "one", WriteHow::atomic, 0600));
-    const auto first = files.stamp(path);
-    REQUIRE(files.write(path, "two", WriteHow::atomic, 0600));
-    const auto second = files.stamp(path);
-    REQUIRE(first);
-    REQUIRE(second);
-    CHECK_FALSE(*first == *second);
-    CHECK_FALSE(second->settled);
-    // Files of the program itself have been there for long.
-    const auto old = files.stamp(std::filesystem::read_symlink("/proc/self/exe").string());
-    REQUIRE(old);
-    CHECK(old->settled);
-    CHECK(files.stamp(folder / "none").error().kind == drawbridge::base::ErrorKind::not_found);
+    files.files.put("/claims/b.json", encode_record(record("b", 2)));
+    CHECK(times(store) == std::vector<std::int64_t>{1, 2});
+    files.files.drop("/claims/a.json");
+    CHECK(times(store) == std::vector<std::int64_t>{2});
+    CHECK(files.reads == 4);
 }
