@@ -299,22 +299,20 @@ void AgentProcess::take(const Inventory& inventory) {
     offer(inventory);
 }
 
-void AgentProcess::look_later() {
-    device_timer_.expires_after(device_interval);
-    device_timer_.async_wait([this](const error_code& error) {
+/// Does it after each interval; `work` does not block.
+void AgentProcess::every(asio::steady_timer& timer, std::chrono::seconds interval,
+                         std::function<void()> work) {
+    timer.expires_after(interval);
+    timer.async_wait([this, &timer, interval, work = std::move(work)](const error_code& error) {
         if (error) return;
-        asio::post(device_pool_, [this] { look_at_devices(); });
-        look_later();
+        work();
+        every(timer, interval, work);
     });
 }
 
 void AgentProcess::tell_health() {
     health_.show(flow_->view()->inventory);
     asio::post(pool_, [this] { self_health_.look(); });
-    health_timer_.expires_after(health_interval);
-    health_timer_.async_wait([this](const error_code& error) {
-        if (!error) tell_health();
-    });
 }
 
 void AgentProcess::hold_to_limits() {
@@ -347,17 +345,12 @@ void AgentProcess::reconcile_claims() {
     asio::post(strand_, std::move(begin));
 }
 
-void AgentProcess::reconcile_later() {
-    reconcile_timer_.expires_after(reconcile_interval);
-    reconcile_timer_.async_wait([this](const error_code& error) {
-        if (error) return;
-        asio::post(pool_, [this] {
-            check_node();
-            reconcile_files();
-        });
-        if (++rounds_ % claim_rounds == 0) reconcile_claims();
-        reconcile_later();
+void AgentProcess::reconcile() {
+    asio::post(pool_, [this] {
+        check_node();
+        reconcile_files();
     });
+    if (++rounds_ % claim_rounds == 0) reconcile_claims();
 }
 
 void AgentProcess::wait_for_signal() {
@@ -378,9 +371,11 @@ void AgentProcess::wait_for_signal() {
 
 int AgentProcess::run() {
     wait_for_signal();
-    look_later();
     tell_health();
-    reconcile_later();
+    every(device_timer_, device_interval,
+          [this] { asio::post(device_pool_, [this] { look_at_devices(); }); });
+    every(health_timer_, health_interval, [this] { tell_health(); });
+    every(reconcile_timer_, reconcile_interval, [this] { reconcile(); });
     keeper_->start({device_pool_.get_executor(), *source_,
                     [this](const auto&... news) { claims_->suspected(news...); }});
     io_.run();

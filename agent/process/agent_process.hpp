@@ -32,6 +32,8 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -66,8 +68,9 @@ private:
     void registered(bool yes, const std::string& error);
     void look_at_devices();
     void take(const Inventory& inventory);
-    void look_later();
-    void reconcile_later();
+    void every(boost::asio::steady_timer& timer, std::chrono::seconds interval,
+               std::function<void()> work);
+    void reconcile();
     void reconcile_files();
     void hold_to_limits();
     void reconcile_claims();
