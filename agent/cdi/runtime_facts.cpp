@@ -32,13 +32,23 @@ std::optional<std::string> kind_of(const CdiFile& file) {
     return kind ? std::optional(std::string(*kind)) : std::nullopt;
 }
 
-}  // namespace
+/// Whether a runtime that reads CDI files in `folders` finds ours; `name` is that of its setting.
+RuntimeFacts facts_of_folders(base::JsonView folders, std::string_view cdi_folder,
+                              std::string_view name) {
+    const std::string ours = plain_folder(cdi_folder);
+    std::vector<std::string> read;
+    for (std::size_t i = 0; i < folders.size(); ++i)
+        read.push_back(plain_folder(folders.at(i).string_or("")));
+    if (std::ranges::find(read, ours) != read.end()) return {CdiState::on, {}};
+    return {CdiState::off,
+            fmt::format("the container runtime reads CDI files in {}, and the agent writes them "
+                        "into {}: make --cdi and {} agree",
+                        read.empty() ? "no folder" : fmt::format("{}", fmt::join(read, " and ")),
+                        ours, name)};
+}
 
-RuntimeFacts read_runtime_config(std::string_view json, std::string_view cdi_folder) {
-    const auto document = base::parse_json(std::string(json), {.max_bytes = max_config});
-    if (!document) return {};
-    const base::JsonView root = document->root();
-    const auto enabled = root["enableCDI"].as_bool();
+RuntimeFacts facts_of_containerd(base::JsonView config, std::string_view cdi_folder) {
+    const auto enabled = config["enableCDI"].as_bool();
     if (!enabled) return {};
     if (!*enabled) {
         return {CdiState::off,
@@ -46,16 +56,31 @@ RuntimeFacts read_runtime_config(std::string_view json, std::string_view cdi_fol
                 "GPU and without limits: set enable_cdi = true for containerd's CRI plugin and "
                 "restart it"};
     }
-    const base::JsonView folders = root["cdiSpecDirs"];
-    const std::string ours = plain_folder(cdi_folder);
-    std::vector<std::string> read;
-    for (std::size_t i = 0; i < folders.size(); ++i)
-        read.push_back(plain_folder(folders.at(i).string_or("")));
-    if (read.empty() || std::ranges::find(read, ours) != read.end()) return {CdiState::on, {}};
-    return {CdiState::off,
-            fmt::format("the container runtime reads CDI files in {}, and the agent writes them "
-                        "into {}: make --cdi and containerd's cdi_spec_dirs agree",
-                        fmt::join(read, " and "), ours)};
+    // None named: its own, which are the usual ones.
+    const base::JsonView folders = config["cdiSpecDirs"];
+    if (folders.size() == 0) return {CdiState::on, {}};
+    return facts_of_folders(folders, cdi_folder, "containerd's cdi_spec_dirs");
+}
+
+}  // namespace
+
+RuntimeFacts read_runtime_config(std::string_view json, std::string_view cdi_folder) {
+    const auto document = base::parse_json(std::string(json), {.max_bytes = max_config});
+    if (!document) return {};
+    const base::JsonView root = document->root();
+    // CRI-O has no switch for CDI: what counts is where it looks.
+    const base::JsonView folders = root["crio"]["CDISpecDirs"];
+    if (folders.is_array()) return facts_of_folders(folders, cdi_folder, "CRI-O's cdi_spec_dirs");
+    return facts_of_containerd(root, cdi_folder);
+}
+
+RuntimeFacts worst_of(const std::vector<RuntimeFacts>& runtimes) {
+    RuntimeFacts worst;
+    for (const RuntimeFacts& facts : runtimes) {
+        if (facts.cdi == CdiState::off) return facts;
+        if (facts.cdi == CdiState::on) worst = facts;
+    }
+    return worst;
 }
 
 std::vector<std::string> cdi_clashes(const std::vector<CdiFile>& files) {

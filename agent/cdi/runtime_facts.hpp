@@ -17,10 +17,13 @@ struct RuntimeFacts {
     std::string reason = {};  ///< for off: what is wrong and what to do
 };
 
-/// Reads a runtime's configuration as its CRI status shows it (`info["config"]` of containerd, JSON
-/// of no fixed form), for an agent that writes into `cdi_folder`. What does not tell is unknown:
-/// CRI-O and containerd before 1.7.
+/// Reads a runtime's configuration as its CRI status shows it (`info["config"]` of containerd and
+/// CRI-O, JSON of no fixed form), for an agent that writes into `cdi_folder`. What does not tell is
+/// unknown: containerd before 1.7.
 [[nodiscard]] RuntimeFacts read_runtime_config(std::string_view json, std::string_view cdi_folder);
+
+/// Of all runtimes of a node, one of which is the kubelet's: each that tells must have CDI on.
+[[nodiscard]] RuntimeFacts worst_of(const std::vector<RuntimeFacts>& runtimes);
 
 /// A file in a folder that runtimes read CDI files from.
 struct CdiFile {

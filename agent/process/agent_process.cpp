@@ -67,7 +67,7 @@ AgentProcess::AgentProcess(AgentOptions options)
     keeper_ = std::make_unique<ShareKeeper>(files_, *flow_, clock_);
     checks_ =
         std::make_unique<NodeChecks>(NodeCheckParts{.files = files_,
-                                                    .runtime_socket = options_.paths.runtime,
+                                                    .runtime_sockets = runtime_sockets(options_),
                                                     .cdi = options_.paths.cdi,
                                                     .cdi_folders = {options_.paths.static_cdi},
                                                     .instances = instances_folder_});

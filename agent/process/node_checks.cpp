@@ -24,15 +24,16 @@ bool is_cdi_name(std::string_view name) {
 
 }  // namespace
 
-RuntimeFacts NodeChecks::ask_runtime(std::vector<std::string>& remarks) const {
-    const std::string& socket = parts_.runtime_socket;
-    if (socket.empty() || ::access(socket.c_str(), F_OK) != 0) return {};
+RuntimeFacts NodeChecks::ask_runtime(const std::string& socket,
+                                     std::vector<std::string>& remarks) const {
+    if (::access(socket.c_str(), F_OK) != 0) return {};
     const auto bytes = rpc::call_rpc(socket, "/runtime.v1.RuntimeService/Status",
                                      rpc::encode_runtime_status_request(), runtime_time);
     const auto config = bytes ? rpc::decode_runtime_config(*bytes) : tl::unexpected(bytes.error());
     if (!config) {
-        remarks.push_back(fmt::format("the container runtime does not say whether CDI is on: {}",
-                                      config.error().message));
+        remarks.push_back(
+            fmt::format("the container runtime does not say whether CDI is on: {}: {}", socket,
+                        config.error().message));
         return {};
     }
     return read_runtime_config(*config, parts_.cdi);
@@ -58,7 +59,11 @@ std::vector<CdiFile> NodeChecks::read_cdi_files() const {
 
 void NodeChecks::look() {
     std::vector<std::string> remarks;
-    RuntimeFacts runtime = ask_runtime(remarks);
+    std::vector<RuntimeFacts> runtimes;
+    for (const std::string& socket : parts_.runtime_sockets)
+        runtimes.push_back(ask_runtime(socket, remarks));
+    // Beside one that tells, another that does not is not the kubelet's: Docker's, for example.
+    if (worst_of(runtimes).cdi != CdiState::unknown) remarks.clear();
     for (std::string& clash : cdi_clashes(read_cdi_files()))
         remarks.push_back(std::move(clash));
     const auto instances = static_cast<std::int64_t>(running_instances(parts_.instances).size());
@@ -68,16 +73,18 @@ void NodeChecks::look() {
             instances));
     }
     const std::lock_guard lock(mutex_);
-    // A runtime that is being restarted does not take back what it said.
-    if (runtime.cdi != CdiState::unknown || runtime_.cdi == CdiState::unknown)
-        runtime_ = std::move(runtime);
+    runtimes_.resize(runtimes.size());
+    for (std::size_t i = 0; i < runtimes.size(); ++i) {
+        // A runtime that is being restarted does not take back what it said.
+        if (runtimes[i].cdi != CdiState::unknown) runtimes_[i] = std::move(runtimes[i]);
+    }
     remarks_ = std::move(remarks);
     instances_ = instances;
 }
 
 std::string NodeChecks::refusal() const {
     const std::lock_guard lock(mutex_);
-    return runtime_.cdi == CdiState::off ? runtime_.reason : std::string();
+    return worst_of(runtimes_).reason;
 }
 
 std::vector<std::string> NodeChecks::remarks() const {
@@ -87,7 +94,7 @@ std::vector<std::string> NodeChecks::remarks() const {
 
 CdiState NodeChecks::cdi() const {
     const std::lock_guard lock(mutex_);
-    return runtime_.cdi;
+    return worst_of(runtimes_).cdi;
 }
 
 std::int64_t NodeChecks::instances() const {

@@ -14,10 +14,10 @@ namespace drawbridge::agent {
 
 struct NodeCheckParts {
     Files& files;
-    std::string runtime_socket;            ///< the container runtime's; empty: it is not asked
-    std::string cdi;                       ///< where the agent writes CDI files
-    std::vector<std::string> cdi_folders;  ///< where runtimes read them
-    std::string instances;                 ///< folder with a lock for each agent that runs
+    std::vector<std::string> runtime_sockets;  ///< of container runtimes, those that are there
+    std::string cdi;                           ///< where the agent writes CDI files
+    std::vector<std::string> cdi_folders;      ///< where runtimes read them
+    std::string instances;                     ///< folder with a lock for each agent that runs
 };
 
 /// Any thread.
@@ -25,7 +25,7 @@ class NodeChecks {
 public:
     explicit NodeChecks(NodeCheckParts parts) : parts_(std::move(parts)) {}
 
-    /// Looks at everything. Blocks, for two seconds at most where the runtime does not answer.
+    /// Looks at everything. Blocks, for two seconds at most where a runtime does not answer.
     void look();
 
     /// Why no share may be given out; empty: nothing is in the way.
@@ -37,12 +37,13 @@ public:
     [[nodiscard]] std::int64_t instances() const;
 
 private:
-    [[nodiscard]] RuntimeFacts ask_runtime(std::vector<std::string>& remarks) const;
+    [[nodiscard]] RuntimeFacts ask_runtime(const std::string& socket,
+                                           std::vector<std::string>& remarks) const;
     [[nodiscard]] std::vector<CdiFile> read_cdi_files() const;
 
     NodeCheckParts parts_;
     mutable std::mutex mutex_;
-    RuntimeFacts runtime_;
+    std::vector<RuntimeFacts> runtimes_;  ///< in the order of the sockets
     std::vector<std::string> remarks_;
     std::int64_t instances_ = 0;
 };

@@ -29,8 +29,8 @@ void add_paths(CLI::App& app, PathOptions& paths) {
     app.add_option("--cdi", paths.cdi, "folder for CDI files (default /var/run/cdi)")
         ->check(folder_check);
     app.add_option("--runtime-socket", paths.runtime,
-                   "the container runtime's socket, which is asked whether CDI is on (default "
-                   "/run/containerd/containerd.sock); empty: it is not asked");
+                   "the container runtime's socket, which is asked whether CDI is on (default: "
+                   "containerd's and CRI-O's, below --host-root); empty: it is not asked");
     app.add_option("--static-cdi", paths.static_cdi,
                    "folder of CDI files that others write (default /etc/cdi)")
         ->check(folder_check);
@@ -66,6 +66,16 @@ void add_source(CLI::App& app, SourceOptions& source) {
 }
 
 }  // namespace
+
+std::vector<std::string> runtime_sockets(const AgentOptions& options) {
+    if (const auto& named = options.paths.runtime) {
+        return named->empty() ? std::vector<std::string>() : std::vector<std::string>{*named};
+    }
+    std::vector<std::string> sockets;
+    for (const char* usual : {"/run/containerd/containerd.sock", "/run/crio/crio.sock"})
+        sockets.push_back(options.source.host_root + usual);
+    return sockets;
+}
 
 std::variant<AgentOptions, ExitNow> parse_options(int count, char** arguments) {
     CLI::App app("DRA kubelet plugin that shares GPUs by memory, compute and slots.",

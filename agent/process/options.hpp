@@ -5,9 +5,11 @@
 #include "base/log.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace drawbridge::agent {
 
@@ -16,7 +18,7 @@ struct PathOptions {
     std::string kubelet_root = "/var/lib/kubelet";
     std::string cdi = "/var/run/cdi";
     std::string boot_id = "/proc/sys/kernel/random/boot_id";
-    std::string runtime = "/run/containerd/containerd.sock";  ///< socket of the container runtime
+    std::optional<std::string> runtime;   ///< socket of the container runtime; empty: not asked
     std::string static_cdi = "/etc/cdi";  ///< CDI files that are not made anew at each boot
     std::string library;  ///< build of the preload library for containers; empty: none
 };
@@ -47,6 +49,10 @@ struct AgentOptions {
     /// For tests, which stop there; no argument sets it: called before each step of a claim.
     std::function<void(std::string_view)> step = {};
 };
+
+/// The sockets of container runtimes to look at: the one that was named, else the usual ones of
+/// containerd and CRI-O.
+[[nodiscard]] std::vector<std::string> runtime_sockets(const AgentOptions& options);
 
 /// The exit status where options end the program: help was asked for, or they are wrong.
 struct ExitNow {

@@ -74,6 +74,31 @@ TEST_CASE("whether CDI is on is read from what the runtime says of itself") {
         CHECK(state(text) == CdiState::unknown);
 }
 
+TEST_CASE("CRI-O has CDI on where it reads the agent's folder") {
+    const auto facts = [](const json& folders) {
+        const json runtime{{"SELinux", false}, {"CDISpecDirs", folders}};
+        const json config{{"sandboxImage", "registry.k8s.io/pause:3.10.1"}, {"crio", runtime}};
+        return read_runtime_config(config.dump(), "/var/run/cdi");
+    };
+    CHECK(facts({"/etc/cdi", "/var/run/cdi"}).cdi == CdiState::on);
+    const auto apart = facts({"/etc/cdi", "/opt/cdi"});
+    CHECK(apart.cdi == CdiState::off);
+    CHECK(apart.reason.find("/etc/cdi and /opt/cdi") != std::string::npos);
+    CHECK(apart.reason.find("CRI-O's cdi_spec_dirs") != std::string::npos);
+    CHECK(facts(json::array()).reason.find("in no folder") != std::string::npos);
+    // One that says nothing of it.
+    CHECK(facts(nullptr).cdi == CdiState::unknown);
+}
+
+TEST_CASE("of several runtimes each that tells must have CDI on") {
+    const RuntimeFacts on{CdiState::on, {}};
+    const RuntimeFacts off{CdiState::off, "why"};
+    CHECK(worst_of({}).cdi == CdiState::unknown);
+    CHECK(worst_of({{}, on}).cdi == CdiState::on);
+    CHECK(worst_of({on, {}}).cdi == CdiState::on);
+    CHECK(worst_of({on, off, {}}).reason == "why");
+}
+
 TEST_CASE("what is wrong with the runtime is told with what to do") {
     const auto off = read_runtime_config(config(false, {"/etc/cdi"}), "/var/run/cdi");
     CHECK(off.reason.find("enable_cdi") != std::string::npos);

@@ -109,7 +109,7 @@ GUARDS = [
           "            if (!done) again = steady_clock::now() + client::backoff(failures, random()) + std::chrono::hours(1);",
           "test_an_outage_during_a_change_loses_nothing"),
     Guard("CDI devices dropped silently", "agent/process/node_checks.cpp",
-          "    return runtime_.cdi == CdiState::off ? runtime_.reason : std::string();", "    return std::string();",
+          "    return worst_of(runtimes_).reason;", "    return std::string();",
           "test_a_runtime_with_cdi_off_gets_no_share"),
     Guard("nodes of MIG", "agent/cdi/driver_files.cpp", '{base + "/access", fmt::format("{}/ci{}/access", base, compute_instance)}',
           '{base + "/access", fmt::format("{}/ci{}/access", base, compute_instance + 7)}',

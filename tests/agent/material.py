@@ -105,8 +105,10 @@ class Agent:
         return self
 
     def _apart(self, arguments: tuple[str, ...]) -> list[str]:
-        """Keeps the agent from what this machine itself has."""
+        """Keeps the agent from what this machine itself has. Where it is shown another root it looks for runtimes there."""
         places = {"--runtime-socket": "no-runtime.sock", "--static-cdi": "no-cdi"}
+        if "--host-root" in arguments:
+            del places["--runtime-socket"]
         return [word for option, name in places.items() if option not in arguments for word in (option, str(self.folder / name))]
 
     def _read_log(self, process: subprocess.Popen[bytes]) -> None:

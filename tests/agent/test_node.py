@@ -78,6 +78,39 @@ def test_a_runtime_that_reads_other_folders_gets_no_share(agent: Agent, cluster:
     assert f"writes them into {agent.cdi}" in get(port, "/readyz")[1]
 
 
+def test_a_crio_that_reads_other_folders_gets_no_share(agent: Agent, cluster: FakeCluster, runtime: Runtime) -> None:
+    runtime.config = {"sandboxImage": "pause", "crio": {"CDISpecDirs": ["/etc/cdi", str(agent.cdi)]}}
+    port = started(agent)
+    cluster.wait_until(lambda: len(cluster.devices()) == 2)
+    assert "drawbridge_agent_cdi 1\n" in get(port, "/metrics")[1]
+    agent.kill()
+    runtime.config["crio"]["CDISpecDirs"].pop()
+    port = started(agent)
+    cluster.wait_until(lambda: len(cluster.devices()) == 0)
+    status, text = get(port, "/readyz")
+    assert status == 503 and "CRI-O's cdi_spec_dirs" in text and f"writes them into {agent.cdi}" in text
+
+
+USUAL = ["run/containerd/containerd.sock", "run/crio/crio.sock"]
+
+
+@pytest.mark.parametrize("place", USUAL)
+def test_the_runtime_is_found_where_it_usually_is(agent: Agent, cluster: FakeCluster, tmp_path: Path, place: str) -> None:
+    root = tmp_path / "host"
+    for each in USUAL:
+        (root / each).parent.mkdir(parents=True)
+    runtime = Runtime(root / place)
+    [other] = set(USUAL) - {place}
+    (root / other).touch()  # as one that does not serve the kubelet
+    port_file = agent.folder / "ports"
+    agent.start("--port-file", str(port_file), "--host-root", str(root))
+    cluster.wait_until(lambda: len(cluster.devices()) == 2)
+    port = json.loads(port_file.read_text())["operator"]
+    assert "drawbridge_agent_cdi 1\n" in get(port, "/metrics")[1]
+    assert "does not say whether CDI is on" not in get(port, "/readyz")[1]
+    runtime.server.stop(None)
+
+
 @pytest.mark.parametrize("config", [{}, {"enableCDI": True}])
 def test_a_runtime_that_has_cdi_on_or_does_not_say_is_served(agent: Agent, cluster: FakeCluster, runtime: Runtime, config: dict) -> None:
     runtime.config = config
