@@ -1,4 +1,4 @@
-"""The agent on a real kubelet, containerd and API server (tests/cluster): one node with made-up GPUs."""
+"""The agent on a real kubelet, container runtime and API server (tests/cluster): one node with made-up GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sys.path[:0] = [str(path) for path in (
     HERE, HERE.parent, ROOT / "tests" / "cluster", ROOT / "tests" / "cluster" / "tests", ROOT / "tests" / "cases")]  # fmt: skip
 
 from bed.cluster import Cluster, Wish  # noqa: E402
-from bed.components import DEFAULT_MINOR  # noqa: E402
+from bed.components import DEFAULT_MINOR, DEFAULT_RUNTIME, RUNTIMES  # noqa: E402
 from bed.daemons import default_gates  # noqa: E402
 from bed.place import own  # noqa: E402
 from bed.residue import cgroups  # noqa: E402
@@ -26,6 +26,7 @@ from node import Node, Pods  # noqa: E402
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kubernetes", default=os.environ.get("CLUSTER_KUBERNETES", DEFAULT_MINOR), help="minor version")
+    parser.addoption("--runtime", default=DEFAULT_RUNTIME, choices=RUNTIMES, help="container runtime of the nodes")
     parser.addoption("--keep-cluster", action="store_true", help="leave the clusters up behind the tests")
     parser.addoption("--churn-minutes", type=float, default=30, help="how long pods come and go in the long test of it")
 
@@ -34,9 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def started(request: pytest.FixtureRequest, name: str, nodes: int, *gates: str) -> Iterator[Cluster]:
     """A cluster of this checkout's own, with feature gates beside the usual ones."""
     minor = request.config.getoption("--kubernetes")
-    # Short: the names of the agent's sockets come behind it.
-    made = Cluster(own(f"{name}-{minor.split('.')[1]}"), lambda text: print(f"cluster: {text}", flush=True))
-    made.up(Wish(minor, nodes, gates=(*default_gates(minor), *gates)))
+    runtime = request.config.getoption("--runtime")
+    # Short: the names of the agent's sockets come behind it, with one letter for another runtime.
+    kind = minor.split(".")[1] + ("" if runtime == DEFAULT_RUNTIME else "o")
+    made = Cluster(own(f"{name}-{kind}"), lambda text: print(f"cluster: {text}", flush=True))
+    made.up(Wish(minor, nodes, gates=(*default_gates(minor), *gates), runtime=runtime))
     try:
         yield made
     finally:

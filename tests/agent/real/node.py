@@ -7,13 +7,15 @@ import json
 import struct
 import uuid
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from bed import keys
+from bed import keys, runtimes
 from bed.api import Api
-from bed.cluster import Cluster, Failed
+from bed.cluster import Cluster
 from bed.images import BUSYBOX_IMAGE, PAUSE_IMAGE
 from bed.node import Node as BedNode
+from bed.node import kubelet
 from bed.place import API_ADDRESS, API_PORT
 from bed.space import wait_for
 from material import AGENT, DRIVER, gpu
@@ -98,7 +100,7 @@ class Node:
         command = [str(program), "--node", self.name, "--kubeconfig", str(kubeconfig),
                    "--kubelet-root", str(self.bed.kubelet_root), "--cdi", str(self.bed.cdi), *self.source,
                    "--boot-id-file", str(self.boot_id_file), "--library", str(library), "--operator-listen", "127.0.0.1:0",
-                   "--port-file", str(self.port_file), "--runtime-socket", str(self.bed.containerd_socket), *arguments]  # fmt: skip
+                   "--port-file", str(self.port_file), "--runtime-socket", str(self.bed.runtime_socket), *arguments]  # fmt: skip
         self.cluster.space.start(self.agent, command, {"PATH": "/usr/bin:/bin"} | self.environment)
 
     def runs(self) -> bool:
@@ -126,33 +128,25 @@ class Node:
 
     def restart_kubelet(self) -> None:
         self.cluster.space.kill(f"kubelet-{self.number}")
-        self.cluster.start(_kubelet(self), self.cluster.release())
+        release = self.cluster.release()
+        self.cluster.start(kubelet(self.bed, release), release)
+
+    @property
+    def runtime(self) -> ModuleType:
+        return runtimes.of(self.cluster.release())
 
     def end_containers(self) -> None:
-        """Kills all containers of the node, as a reboot does; one that ends by itself meanwhile is none of them."""
-        ctr = [str(self.cluster.release().containerd / "ctr"), "--address", str(self.bed.containerd_socket), "--namespace", "k8s.io"]
-        for task in self.cluster.inside(*ctr, "tasks", "list", "--quiet").split():
-            try:
-                self.cluster.inside(*ctr, "tasks", "kill", "--signal", "9", task)
-            except Failed as error:
-                if "no running task found" not in str(error) and "process already finished" not in str(error):
-                    raise
+        """Kills all containers of the node, as a reboot does."""
+        self.runtime.end_containers(self.cluster, self.bed)
 
     def set_cdi(self, on: bool) -> None:
-        """Turns CDI of containerd on or off, and starts it anew."""
-        file = self.bed.root / "containerd.toml"
-        text = file.read_text()
-        file.write_text(text.replace(f"enable_cdi = {str(not on).lower()}", f"enable_cdi = {str(on).lower()}"))
-        self.cluster.space.kill(f"containerd-{self.number}")
-        self.cluster.start(_containerd(self), self.cluster.release())
-        wait_for(self._runtime_answers, "containerd to answer")
-
-    def _runtime_answers(self) -> bool:
-        ctr = str(self.cluster.release().containerd / "ctr")
-        try:
-            return "Server" in self.cluster.inside(ctr, "--address", str(self.bed.containerd_socket), "version")
-        except Failed:
-            return False
+        """Has the container runtime read the agent's CDI files or not, and starts it anew."""
+        release = self.cluster.release()
+        self.runtime.prepare(self.bed, release, on)
+        daemon = self.runtime.daemon(self.bed, release)
+        self.cluster.space.kill(daemon.name)
+        self.cluster.start(daemon, release)
+        wait_for(lambda: self.runtime.answers(self.cluster, self.bed), "the container runtime to answer")
 
     @property
     def operator(self) -> str:
@@ -189,18 +183,6 @@ class Node:
 
     def cdi_files(self) -> list[str]:
         return sorted(path.name for path in self.bed.cdi.iterdir())
-
-
-def _containerd(node: Node):
-    from bed import node as nodes
-
-    return nodes.containerd(node.bed, node.cluster.release())
-
-
-def _kubelet(node: Node):
-    from bed import node as nodes
-
-    return nodes.kubelet(node.bed, node.cluster.release())
 
 
 # The limits of each share that a container has, as a line of its log.

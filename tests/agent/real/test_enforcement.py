@@ -73,7 +73,7 @@ def image(cluster: Cluster, card: Node) -> str:
     layer = images.layer_of(files, {f"bin/{applet}": "busybox" for applet in images.APPLETS})
     archive = cluster.place.root / "gpu-user.tar"
     images.write_archive(archive, {IMAGE: ["/bin/busybox", "sh", "-c", "echo READY; exec sleep 100000"]}, layer)
-    images.load(cluster.space, card.bed, str(cluster.release().containerd / "ctr"), archive)
+    images.load(cluster.space, card.bed, cluster.release(), archive)
     return IMAGE
 
 

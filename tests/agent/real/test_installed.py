@@ -59,6 +59,9 @@ def test_the_installed_agent_publishes_and_gives_shares(node: Node, pods: Pods, 
     assert mounted and {path.name for path in (node.plugin / "lib").iterdir()} >= set(mounted)
     log = installation.logs()
     assert '"verdict":"done"' in log and '"level":"error"' not in log
+    # The runtime's socket is seen through the host's root.
+    metrics = node.cluster.inside("curl", "-s", f"http://{pod['status']['podIP']}:8082/metrics")
+    assert "drawbridge_agent_cdi 1\n" in metrics
 
 
 def test_settings_are_a_config_map_which_need_not_be_there(node: Node, pods: Pods, installation: AgentInstallation) -> None:

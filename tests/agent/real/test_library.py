@@ -31,7 +31,7 @@ def image(cluster: Cluster, session_node: Node) -> str:
     layer = images.layer_of(files, {f"bin/{applet}": "busybox" for applet in images.APPLETS})
     archive = cluster.place.root / "dynamic.tar"
     images.write_archive(archive, {IMAGE: ["/bin/busybox", "sh", "-c", SHOW]}, layer)
-    images.load(cluster.space, session_node.bed, str(cluster.release().containerd / "ctr"), archive)
+    images.load(cluster.space, session_node.bed, cluster.release(), archive)
     return IMAGE
 
 

@@ -49,7 +49,7 @@ def load_images(cluster: Cluster) -> None:
     layer = images.layer_of({"bin/busybox": images.BUSYBOX, "bin/show-shares": script}, links)
     archive = folder / "case-images.tar"
     images.write_archive(archive, {name: ["/bin/show-shares"] for name in image_names()}, layer)
-    images.load(cluster.space, Node(cluster).bed, str(cluster.release().containerd / "ctr"), archive)
+    images.load(cluster.space, Node(cluster).bed, cluster.release(), archive)
 
 
 def as_listed(device: check.Device) -> dict:

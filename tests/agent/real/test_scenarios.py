@@ -15,6 +15,8 @@ from material import DRIVER, GIB, device_name, gpu
 from node import SHOW, SHOW_SHARES, Node, Pods, share
 
 MIB = 1 << 20
+# CRI-O has no switch for it: what is off there is the folder.
+SAYS_CDI_IS_OFF = {"containerd": "enable_cdi", "crio": "CRI-O's cdi_spec_dirs"}
 
 
 def test_1_a_pod_sees_its_share_and_nothing_more(node: Node, pods: Pods) -> None:
@@ -313,7 +315,7 @@ def test_16_with_cdi_off_no_gpu_is_offered_and_people_are_told(node: Node, pods:
         node.kill()
         node.start()
         wait_for(lambda: node.published() == 0, "the devices to be withdrawn")
-        assert "enable_cdi" in node.readiness()
+        assert SAYS_CDI_IS_OFF[node.runtime.NAME] in node.readiness()
         described = node.cluster.kubectl("describe", "node", node.name).stdout
         wait_for(lambda: "CdiOff" in node.cluster.kubectl("describe", "node", node.name).stdout, f"the event: {described}")
         pods.simple("one", pods.template("t", share("2Gi")))
@@ -324,6 +326,29 @@ def test_16_with_cdi_off_no_gpu_is_offered_and_people_are_told(node: Node, pods:
         node.start()
     pods.running("one")
     assert pods.limits("one") == [(2 * GIB, 1000)]
+
+
+def test_16_what_a_container_meets_that_starts_anew_with_cdi_off(node: Node, pods: Pods) -> None:
+    """containerd starts it without its share and says nothing, which is why the agent asks; CRI-O does not start it."""
+    pods.simple("one", pods.template("t", share("2Gi")))
+    pods.running("one")
+
+    def status() -> dict:
+        return pods.get("one")["status"]["containerStatuses"][0]
+
+    node.set_cdi(False)
+    try:
+        node.end_containers()
+        if node.runtime.NAME == "crio":
+            wait_for(lambda: "unresolvable CDI devices" in status()["state"].get("waiting", {}).get("message", ""), "the refusal")
+        else:
+            wait_for(lambda: status()["restartCount"] > 0, "the container to start anew")
+            pods.running("one")
+            assert pods.limits("one") == []
+    finally:
+        node.set_cdi(True)
+        node.kill()
+        node.start()
 
 
 def test_metadata_of_devices_is_where_programs_look_for_it(node: Node, pods: Pods) -> None:

@@ -72,7 +72,7 @@ class AgentInstallation:
         for node in self.nodes:
             loaded = node.root / f"agent-{tag}-loaded"
             if not loaded.exists():
-                images.load(self.cluster.space, node, str(self.cluster.release().containerd / "ctr"), archive)
+                images.load(self.cluster.space, node, self.cluster.release(), archive)
                 loaded.touch()
         return tag
 
@@ -90,7 +90,8 @@ class AgentInstallation:
             shutil.copyfile(devices, folder / "devices.yaml")
         container = "/spec/template/spec/containers/0"
         hosts = [node.kubelet_root / name for name in ("plugins", "plugins_registry", "pod-resources")] + [node.cdi]
-        arguments = [f"--kubelet-root={node.kubelet_root}", f"--cdi={node.cdi}", *([f"--devices={DEVICES}/devices.yaml"] if devices else [])]
+        arguments = [f"--kubelet-root={node.kubelet_root}", f"--cdi={node.cdi}",
+                     f"--runtime-socket=/host{node.runtime_socket}", *([f"--devices={DEVICES}/devices.yaml"] if devices else [])]
         maps = [{"name": "drawbridge-agent-devices", "namespace": NAMESPACE, "files": ["devices.yaml"]}]
         patch = [
             {"op": "replace", "path": "/metadata/name", "value": self.name_of(node)},

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from bed import components, daemons, images, keys
+from bed import components, daemons, images, keys, runtimes
 from bed import node as nodes
 from bed.api import Api
 from bed.daemons import Daemon, Release
@@ -29,6 +29,7 @@ class Wish:
     nodes: int = 1
     gates: tuple[str, ...] | None = None  # None: what the minor needs to share devices
     api_server_flags: tuple[str, ...] = ()
+    runtime: str = components.DEFAULT_RUNTIME
 
 
 class Cluster:
@@ -71,8 +72,8 @@ class Cluster:
         """The programs of the cluster, built first where this machine has them not."""
         wish = wish or self.wish()
         gates = daemons.default_gates(wish.kubernetes) if wish.gates is None else tuple(wish.gates)
-        wanted = [components.kubernetes(wish.kubernetes), components.etcd(), components.containerd()]
-        return Release(wish.kubernetes, *map(components.ensure, wanted), gates)
+        wanted = [components.kubernetes(wish.kubernetes), components.etcd(), components.RUNTIMES[wish.runtime]()]
+        return Release(wish.kubernetes, *map(components.ensure, wanted), wish.runtime, gates)
 
     def wish(self) -> Wish:
         """What the cluster that is there was made with."""
@@ -88,8 +89,8 @@ class Cluster:
         if not self.place.facts.exists():
             return False
         there = self.wish()
-        if (there.kubernetes, there.gates) != (wish.kubernetes, wish.gates):
-            raise Failed(f"cluster {self.place.name} is there with Kubernetes {there.kubernetes}; take it down first")
+        if (there.kubernetes, there.gates, there.runtime) != (wish.kubernetes, wish.gates, wish.runtime):
+            raise Failed(f"cluster {self.place.name} is there with Kubernetes {there.kubernetes} on {there.runtime}; take it down first")
         if there.nodes > wish.nodes:
             raise Failed(f"cluster {self.place.name} has {there.nodes} nodes; take it down first")
         self.place.facts.write_text(json.dumps(asdict(wish)), encoding="utf-8")
@@ -140,12 +141,14 @@ class Cluster:
             images.write_standard_images(archive)
         for node in made:
             nodes.prepare(node, release)
+            runtimes.of(release).prepare(node, release)
             self._prepare_machine(node)
             fresh = not (node.root / "images-loaded").exists()
-            self.start(nodes.containerd(node, release), release)
-            wait_for(node.containerd_socket.is_socket, f"containerd of {node.name}")
+            daemon = runtimes.of(release).daemon(node, release)
+            self.start(daemon, release)
+            wait_for(lambda: self._alive(daemon.name) and node.runtime_socket.is_socket(), daemon.name)  # noqa: B023
             if fresh:
-                images.load(self.space, node, str(release.containerd / "ctr"), archive)
+                images.load(self.space, node, release, archive)
                 (node.root / "images-loaded").touch()
 
     def _prepare_machine(self, node: Node) -> None:
@@ -194,7 +197,7 @@ class Cluster:
 
     def _ready(self, node: Node) -> bool:
         self._alive(f"kubelet-{node.number}")
-        self._alive(f"containerd-{node.number}")
+        self._alive(f"{self.wish().runtime}-{node.number}")
         found = self.api.find(f"/api/v1/nodes/{node.name}") or {}
         conditions = found.get("status", {}).get("conditions", [])
         return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)

@@ -37,8 +37,10 @@ class Component:
     module_file: str = "go.mod"
     links: tuple[str, ...] = ()
     ldflags: str = "-s -w"
-    module: str = ""  # of which `files` are wanted too
+    tags: tuple[str, ...] = ()
+    module: str = ""  # of which `files` and `c_programs` are wanted too
     files: tuple[str, ...] = ()
+    c_programs: tuple[str, ...] = ()  # in folders of their names
 
     def folder(self) -> Path:
         return CACHE / self.name / self.version
@@ -63,6 +65,18 @@ def containerd() -> Component:
     version = f"-X {base}/version.Version=v{PINS['containerd']}"
     return Component(
         "containerd", PINS["containerd"], tuple(f"{base}/cmd/{name}" for name in commands), ldflags=f"-s -w {version}")  # fmt: skip
+
+
+def crio() -> Component:
+    """CRI-O, and the program in C that holds namespaces for it. What needs a library in C is left out: signatures by gpgme,
+    seccomp, file systems that nobody asks for here."""
+    base = "github.com/cri-o/cri-o"
+    tags = ("containers_image_openpgp", "containers_image_ostree_stub", "exclude_graphdriver_btrfs", "btrfs_noversion")
+    return Component("crio", PINS["crio"], (f"{base}/cmd/crio",), tags=tags, module=base, c_programs=("pinns",))
+
+
+RUNTIMES = {"containerd": containerd, "crio": crio}
+DEFAULT_RUNTIME = "containerd"
 
 
 def kwok() -> Component:
@@ -101,6 +115,7 @@ def build(component: Component, folder: Path) -> None:
     source = SOURCES / component.name
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
     choice = [f"-modfile={component.module_file}", "-mod=readonly", "-trimpath"]
+    choice += [f"-tags={','.join(component.tags)}"] if component.tags else []
     title = f"{component.name} {component.version}"
     if shutil.which("go") is None:
         raise BuildFailed(f"{title} is built with Go 1.26 or newer, and there is no go on PATH")
@@ -119,16 +134,27 @@ def build(component: Component, folder: Path) -> None:
         follow(child, sink, len(listed.stdout.split()))
     if child.wait() != 0:
         raise BuildFailed(f"{title} did not build; the reason is at the end of {log}")
-    if component.files:
+    if component.module:
         found = subprocess.run(
             ["go", "list", *choice, "-m", "-f", "{{.Dir}}", component.module],
             cwd=source, env=environment, capture_output=True, text=True, check=True)  # fmt: skip
-        for name in component.files:
-            shutil.copy(Path(found.stdout.strip()) / name, folder / Path(name).name)
+        take_from_module(component, Path(found.stdout.strip()), folder)
     for name in component.links:
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(component.name)
     print(f"Built {title} in {time.monotonic() - began:.0f} s.", flush=True)
+
+
+def take_from_module(component: Component, module: Path, folder: Path) -> None:
+    """What of a module is no Go: files as they are, and programs in C."""
+    for name in component.files:
+        shutil.copy(module / name, folder / Path(name).name)
+    for name in component.c_programs:
+        sources = sorted((module / name).rglob("*.c"))
+        done = subprocess.run(
+            ["gcc", "-std=c99", "-O2", "-static", "-s", "-o", str(folder / name), *map(str, sources)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise BuildFailed(f"{component.name} {component.version}: {name} did not build:\n{done.stderr}")
 
 
 def follow(child: subprocess.Popen, sink, total: int) -> None:

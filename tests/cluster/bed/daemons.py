@@ -28,7 +28,8 @@ class Release:
     minor: str
     kubernetes: Path
     etcd: Path
-    containerd: Path
+    runtime: Path
+    runtime_name: str
     gates: tuple[str, ...] = ()
 
     def program(self, name: str) -> str:
@@ -36,7 +37,7 @@ class Release:
 
     def path(self) -> str:
         """PATH for daemons and people: the shim is looked for there."""
-        folders = [self.kubernetes, self.etcd, self.containerd]
+        folders = [self.kubernetes, self.etcd, self.runtime]
         return ":".join([*map(str, folders), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
 
     def gate_flags(self) -> list[str]:

@@ -63,12 +63,12 @@ class Installation:
                 env=os.environ | {"TMPDIR": str(self.cluster.place.temporary)}, capture_output=True, text=True)  # fmt: skip
             if done.returncode != 0:
                 raise Failed(f"the image did not build:\n{done.stdout}{done.stderr}")
-        ctr = str(self.cluster.release().containerd / "ctr")
+        release = self.cluster.release()
         for number in range(1, self.cluster.wish().nodes + 1):
             node = Node(self.cluster.place, number)
             loaded = node.root / f"webhook-{tag}-loaded"
             if not loaded.exists():
-                images.load(self.cluster.space, node, ctr, archive)
+                images.load(self.cluster.space, node, release, archive)
                 loaded.touch()
         return tag
 

@@ -1,4 +1,4 @@
-"""Images without a registry: an OCI archive written from files, and its way into a node's containerd."""
+"""Images without a registry: an OCI archive written from files, and its way to a node."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from bed import runtimes
+from bed.daemons import Release
 from bed.node import PAUSE_IMAGE, Node
 from bed.space import Failed, Space
 
@@ -78,11 +80,18 @@ def write_standard_images(file: Path) -> None:
     write_archive(file, {PAUSE_IMAGE: ["/bin/sleep", "infinity"], BUSYBOX_IMAGE: []}, layer)
 
 
-def load(space: Space, node: Node, ctr: str, archive: Path) -> None:
-    """Brings an OCI archive's images into a node's containerd."""
-    done = subprocess.run(
-        [*space.entering(mounts=True, tied=True), ctr, "--address", str(node.containerd_socket), "--namespace", "k8s.io", "images",
-         "import", "--snapshotter", "native", str(archive)],
-        capture_output=True, text=True, cwd="/")  # fmt: skip
-    if done.returncode != 0:
-        raise Failed(f"{archive.name} could not be imported into {node.name}: {done.stderr.strip()}")
+def names_in(archive: Path) -> list[str]:
+    """The names of the images of an OCI archive."""
+    with tarfile.open(archive) as opened:
+        index = opened.extractfile("index.json")
+        assert index
+        entries = json.load(index)["manifests"]
+    return [entry["annotations"]["org.opencontainers.image.ref.name"] for entry in entries]
+
+
+def load(space: Space, node: Node, release: Release, archive: Path) -> None:
+    """Brings an OCI archive's images to a node."""
+    for command in runtimes.of(release).importing(node, release, archive, names_in(archive)):
+        done = subprocess.run([*space.entering(mounts=True, tied=True), *command], capture_output=True, text=True, cwd="/")
+        if done.returncode != 0:
+            raise Failed(f"{archive.name} could not be imported into {node.name}: {done.stderr.strip()}")

@@ -32,10 +32,18 @@ KUBELET_SETTINGS = {
     "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}  # fmt: skip
 # Folders with fixed names that programs write to; each cluster has its own, gone with its namespace.
 OWN_FOLDERS = ("/run", "/var/log", "/var/lib")
+HUGE_PAGES = Path("/sys/kernel/mm/hugepages")
 
 
 def command(*words: str) -> None:
     subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+
+
+def limits_huge_pages() -> bool:
+    """Whether a control group can: of version 1, or of version 2 where that is the only one."""
+    top = Path("/sys/fs/cgroup")
+    controllers = top / "cgroup.controllers"
+    return (top / "hugetlb").is_dir() or controllers.exists() and "hugetlb" in controllers.read_text(encoding="utf-8").split()
 
 
 def set_up(place: Place) -> None:
@@ -50,6 +58,9 @@ def set_up(place: Place) -> None:
         (settings / str(index)).write_text(value + "\n", encoding="utf-8")
         if Path("/proc/sys", name).exists():
             command("mount", "--bind", str(settings / str(index)), f"/proc/sys/{name}")
+    # Where no control group limits huge pages there are none to see: CRI-O insists on the limit that the kubelet makes of them.
+    if HUGE_PAGES.exists() and not limits_huge_pages():
+        command("mount", "-t", "tmpfs", "tmpfs", str(HUGE_PAGES))
     # What one node mounts another program of it must see.
     command("mount", "--make-rshared", "/")
     command("ip", "link", "set", "lo", "up")

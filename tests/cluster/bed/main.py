@@ -66,13 +66,15 @@ def up(options: argparse.Namespace) -> int:
             steps("node agent")
             AgentInstallation(cluster).install(options.devices)
 
-    cluster.up(Wish(options.kubernetes, 0 if options.control_plane_only else options.nodes, gates), furnish)
+    nodes = 0 if options.control_plane_only else options.nodes
+    cluster.up(Wish(options.kubernetes, nodes, gates, runtime=options.runtime), furnish)
     steps(f"cluster {options.name} is up: cluster kubectl --name {options.name} -- get nodes")
     return 0
 
 
 def build(options: argparse.Namespace) -> int:
-    wanted = [components.etcd(), components.containerd(), components.kwok(), components.kubernetes(options.kubernetes)]
+    runtime = components.RUNTIMES[options.runtime]
+    wanted = [components.etcd(), runtime(), components.kwok(), components.kubernetes(options.kubernetes)]
     for component in wanted:
         print(f"{component.name} {component.version}: {components.ensure(component)}", flush=True)
     return 0
@@ -100,7 +102,7 @@ def status(options: argparse.Namespace) -> int:
             running = False
             continue
         wish = cluster.wish()
-        print(f"{name}: Kubernetes {wish.kubernetes}, nodes: {wish.nodes}, process {cluster.space.pid()}")
+        print(f"{name}: Kubernetes {wish.kubernetes}, nodes: {wish.nodes} on {wish.runtime}, process {cluster.space.pid()}")
         for daemon, state in sorted(cluster.space.daemons().items()):
             print(f"  {daemon:<26} {state}")
             running = running and state == "running"
@@ -124,6 +126,13 @@ def execute(options: argparse.Namespace, command: list[str]) -> int:
     os.execvpe(line[0], line, environment)
 
 
+def choose(parser: argparse.ArgumentParser) -> None:
+    """What decides which programs a cluster is made of."""
+    parser.add_argument("--kubernetes", choices=components.MINORS, default=components.DEFAULT_MINOR, help="minor version")
+    parser.add_argument("--runtime", choices=components.RUNTIMES, default=components.DEFAULT_RUNTIME,
+                        help=f"container runtime of real nodes (default: {components.DEFAULT_RUNTIME})")  # fmt: skip
+
+
 def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Namespace], int]]]:
     top = argparse.ArgumentParser(
         prog="cluster",
@@ -139,9 +148,9 @@ def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Name
         return made
 
     one = command("up", "start a cluster, or mend what of it is not running")
-    one.add_argument("--kubernetes", choices=components.MINORS, default=components.DEFAULT_MINOR, help="minor version")
+    choose(one)
     one.add_argument(
-        "--nodes", type=int, default=1, help="real nodes: each its own kubelet and containerd (default: 1)"
+        "--nodes", type=int, default=1, help="real nodes: each its own kubelet and container runtime (default: 1)"
     )
     one.add_argument("--control-plane-only", action="store_true", help="no real node")
     one.add_argument(
@@ -155,8 +164,7 @@ def parser() -> tuple[argparse.ArgumentParser, dict[str, Callable[[argparse.Name
         "--devices", type=Path, metavar="FILE", default=DEVICES, help="DeviceList that the agent offers (default: two cards)"
     )
     one.add_argument("--replicas", type=int, default=1, help="how many webhooks (default: 1)")
-    made = commands.add_parser("build", help="build the components, once a machine (`up` does it too)")
-    made.add_argument("--kubernetes", choices=components.MINORS, default=components.DEFAULT_MINOR, help="minor version")
+    choose(commands.add_parser("build", help="build the components, once a machine (`up` does it too)"))
     command("down", "end a cluster and remove everything of it")
     command("status", "what runs and what does not", None)
     log = command("logs", "print what a component has said, or list the components")

@@ -1,4 +1,4 @@
-"""One real node: its containerd and its kubelet, in a part of the machine of their own."""
+"""One real node: its kubelet, and what the container runtimes of all kinds have in common."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Node:
         return f"{PODS}.{self.number}.0/24"
 
     @property
-    def containerd_socket(self) -> Path:
-        return self.root / "containerd.sock"
+    def runtime_socket(self) -> Path:
+        return self.root / "runtime.sock"
 
     @property
     def kubelet_root(self) -> Path:
@@ -53,11 +53,6 @@ class Node:
         return f"/{self.place.cgroup}/{self.name}"
 
 
-def containerd(node: Node, release: Release) -> Daemon:
-    return Daemon(
-        f"containerd-{node.number}", [str(release.containerd / "containerd"), "--config", f"{node.root}/containerd.toml"])  # fmt: skip
-
-
 def kubelet(node: Node, release: Release) -> Daemon:
     return Daemon(f"kubelet-{node.number}", [
         release.program("kubelet"), f"--config={node.root}/kubelet.json",
@@ -66,48 +61,11 @@ def kubelet(node: Node, release: Release) -> Daemon:
 
 
 def prepare(node: Node, release: Release) -> None:
-    """Writes what the node's daemons read. The certificates are there already."""
-    for folder in ("containerd", "state", "cni", "pods", "kubelet", "cdi", "pki"):
+    """Writes what the kubelet reads, and the network of pods. The certificates are there already."""
+    for folder in ("cni", "pods", "kubelet", "cdi", "pki"):
         (node.root / folder).mkdir(parents=True, exist_ok=True)
-    (node.root / "containerd.toml").write_text(containerd_configuration(node), encoding="utf-8")
     (node.root / "kubelet.json").write_text(json.dumps(kubelet_configuration(node, release)), encoding="utf-8")
     (node.root / "cni" / "10-pods.conflist").write_text(json.dumps(cni_configuration(node)), encoding="utf-8")
-
-
-def containerd_configuration(node: Node) -> str:
-    """`native`: not every kernel has overlayfs. restrict_oom_score_adj: root may lack CAP_SYS_RESOURCE."""
-    return f"""version = 3
-root = "{node.root}/containerd"
-state = "{node.root}/state"
-[grpc]
-  address = "{node.containerd_socket}"
-[ttrpc]
-  address = "{node.containerd_socket}.ttrpc"
-[plugins."io.containerd.cri.v1.images"]
-  snapshotter = "native"
-  [plugins."io.containerd.cri.v1.images".pinned_images]
-    sandbox = "{PAUSE_IMAGE}"
-[plugins."io.containerd.cri.v1.runtime"]
-  enable_cdi = true
-  cdi_spec_dirs = ["{node.cdi}"]
-  restrict_oom_score_adj = true
-  [plugins."io.containerd.cri.v1.runtime".cni]
-    bin_dirs = ["/usr/lib/cni"]
-    conf_dir = "{node.root}/cni"
-  [plugins."io.containerd.cri.v1.runtime".containerd]
-    default_runtime_name = "runc"
-    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-        BinaryName = "/usr/sbin/runc"
-        SystemdCgroup = false
-[plugins."io.containerd.transfer.v1.local"]
-  [[plugins."io.containerd.transfer.v1.local".unpack_config]]
-    platform = "linux/amd64"
-    snapshotter = "native"
-[plugins."io.containerd.nri.v1.nri"]
-  disable = true
-"""
 
 
 def cni_configuration(node: Node) -> dict:
@@ -127,7 +85,7 @@ def kubelet_configuration(node: Node, release: Release) -> dict:
                            "x509": {"clientCAFile": f"{keys}/ca.crt"}},
         "authorization": {"mode": "Webhook"},
         "tlsCertFile": f"{keys}/{node.name}-serving.crt", "tlsPrivateKeyFile": f"{keys}/{node.name}-serving.key",
-        "containerRuntimeEndpoint": f"unix://{node.containerd_socket}",
+        "containerRuntimeEndpoint": f"unix://{node.runtime_socket}",
         "cgroupDriver": "cgroupfs", "cgroupRoot": node.cgroup, "failCgroupV1": False, "failSwapOn": False,
         "enforceNodeAllocatable": [], "resolvConf": "", "podLogsDir": f"{node.root}/pods",
         "volumePluginDir": f"{node.root}/volume-plugins", "featureGates": gate_map(release),

@@ -13,8 +13,9 @@ from bed.place import BASE
 
 # Where the programs of a cluster would write by default.
 FOLDERS = (
-    BASE, Path("/run/netns"), Path("/run/containerd"), Path("/run/flannel"), Path("/run/cni"), Path("/run/xtables.lock"),
-    Path("/var/lib/cni"), Path("/var/lib/kubelet"), Path("/var/lib/containerd"), Path("/var/lib/etcd"),
+    BASE, Path("/run/netns"), Path("/run/containerd"), Path("/run/crio"), Path("/run/flannel"), Path("/run/cni"),
+    Path("/run/xtables.lock"), Path("/var/lib/cni"), Path("/var/lib/kubelet"), Path("/var/lib/containerd"),
+    Path("/var/lib/crio"), Path("/var/lib/etcd"),
     Path("/var/log/pods"), Path("/var/log/containers"), Path("/etc/cni"), Path("/etc/cdi"), Path("/var/run/cdi"),
     Path("/usr/libexec/kubernetes"))  # fmt: skip
 SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward",

@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "tests" / "cases"), str(HERE)]
 
 
 from bed.cluster import Cluster, Wish  # noqa: E402
-from bed.components import DEFAULT_MINOR  # noqa: E402
+from bed.components import DEFAULT_MINOR, DEFAULT_RUNTIME, RUNTIMES  # noqa: E402
 from bed.drawbridge import Installation  # noqa: E402
 from bed.place import own  # noqa: E402
 from bench import Bench, Names  # noqa: E402
@@ -26,6 +26,7 @@ FLEET = ROOT / "tests" / "cases" / "fleet.yaml"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kubernetes", default=os.environ.get("CLUSTER_KUBERNETES", DEFAULT_MINOR), help="minor version")
+    parser.addoption("--runtime", default=DEFAULT_RUNTIME, choices=RUNTIMES, help="container runtime of the clusters of test_clean.py")
     parser.addoption("--keep-cluster", action="store_true", help="leave the cluster up behind the tests")
 
 
@@ -33,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def minor(request: pytest.FixtureRequest) -> str:
     """The Kubernetes minor under test."""
     return request.config.getoption("--kubernetes")
+
+
+@pytest.fixture(scope="session")
+def runtime(request: pytest.FixtureRequest) -> str:
+    return request.config.getoption("--runtime")
 
 
 @pytest.fixture(scope="session")

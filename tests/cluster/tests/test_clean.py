@@ -21,7 +21,7 @@ from conftest import FLEET, HERE
 
 COMMAND = str(HERE.parent / "cluster")
 KILLED, SMALL, MENDED, PLANTED = map(own, ("killed", "small", "mended", "planted"))
-UP = (COMMAND, "up", "--name", KILLED, "--fake-nodes", "2", "--fleet", str(FLEET), "--drawbridge", "--kubernetes")
+UP = (COMMAND, "up", "--name", KILLED, "--fake-nodes", "2", "--fleet", str(FLEET), "--drawbridge")
 STEPS = ("namespaces", "keys", "etcd", "API server", "controllers, scheduler and proxy", "container runtime and images",
          "kubelets", "nodes ready", "fake nodes", "fleet", "Drawbridge")  # fmt: skip
 
@@ -50,18 +50,29 @@ def step_of(line: str) -> str:
     return line.rstrip().partition(" s  ")[2]
 
 
+@pytest.fixture
+def up(minor: str, runtime: str) -> list[str]:
+    """The command."""
+    return [*UP, "--kubernetes", minor, "--runtime", runtime]
+
+
+@pytest.fixture(scope="module")
+def wish(minor: str, runtime: str) -> Wish:
+    return Wish(minor, nodes=1, runtime=runtime)
+
+
 @contextlib.contextmanager
-def starting(minor: str) -> Iterator[subprocess.Popen[str]]:
+def starting(up: list[str]) -> Iterator[subprocess.Popen[str]]:
     """An `up` at work, killed at the end of this block."""
-    with subprocess.Popen([*UP, minor], stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
+    with subprocess.Popen(up, stdout=subprocess.PIPE, text=True, start_new_session=True) as child:
         try:
             yield child
         finally:
             child.kill()
 
 
-def test_up_prints_no_other_steps_and_down_leaves_nothing(before: dict[str, set[str]], minor: str) -> None:
-    done = subprocess.run([*UP, minor], capture_output=True, text=True)
+def test_up_prints_no_other_steps_and_down_leaves_nothing(before: dict[str, set[str]], up: list[str]) -> None:
+    done = subprocess.run(up, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert tuple(map(step_of, done.stdout.splitlines()[:-1])) == STEPS
     Cluster(KILLED).down()
@@ -69,16 +80,16 @@ def test_up_prints_no_other_steps_and_down_leaves_nothing(before: dict[str, set[
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_up_killed_at_a_step_leaves_nothing(before: dict[str, set[str]], minor: str, step: str) -> None:
-    with starting(minor) as child:
+def test_up_killed_at_a_step_leaves_nothing(before: dict[str, set[str]], up: list[str], step: str) -> None:
+    with starting(up) as child:
         assert any(step_of(line) == step for line in child.stdout), f"`up` never came to {step}"
     same(before)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(20))
-def test_up_killed_at_any_time_leaves_nothing(before: dict[str, set[str]], minor: str, number: int) -> None:
-    with starting(minor) as child, contextlib.suppress(subprocess.TimeoutExpired):
+def test_up_killed_at_any_time_leaves_nothing(before: dict[str, set[str]], up: list[str], number: int) -> None:
+    with starting(up) as child, contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(random.Random(number).uniform(0.05, 20.0))
     if child.returncode == 0:  # it was complete by then
         Cluster(KILLED).down()
@@ -86,9 +97,9 @@ def test_up_killed_at_any_time_leaves_nothing(before: dict[str, set[str]], minor
 
 
 @pytest.fixture
-def small(minor: str) -> Iterator[Cluster]:
+def small(wish: Wish) -> Iterator[Cluster]:
     made = Cluster(SMALL)
-    made.up(Wish(minor, nodes=1))
+    made.up(wish)
     yield made
     made.down()
 
@@ -99,9 +110,9 @@ def run_pod(cluster: Cluster, name: str) -> None:
     wait_for(lambda: cluster.api.get(path)["status"].get("phase") == "Running", f"pod {name} to run")
 
 
-def test_down_with_running_pods_leaves_nothing(before: dict[str, set[str]], minor: str) -> None:
+def test_down_with_running_pods_leaves_nothing(before: dict[str, set[str]], wish: Wish) -> None:
     made = Cluster(SMALL)
-    made.up(Wish(minor, nodes=1))
+    made.up(wish)
     run_pod(made, "a")
     during = snapshot.difference(before, take())
     for kind in ("network namespaces", "control groups", "processes", "files", "sockets"):
@@ -111,15 +122,15 @@ def test_down_with_running_pods_leaves_nothing(before: dict[str, set[str]], mino
 
 
 def test_a_cluster_whose_first_process_is_killed_comes_up_again_and_leaves_nothing(
-    before: dict[str, set[str]], minor: str
+    before: dict[str, set[str]], wish: Wish
 ) -> None:
     made = Cluster(SMALL)
-    made.up(Wish(minor, nodes=1))
+    made.up(wish)
     run_pod(made, "a")
     os.kill(made.space.pid(), signal.SIGKILL)
     wait_for(lambda: not made.space.is_up(), "the first process to be gone")
     wait_for(lambda: not take()["processes"] - before["processes"], "its processes to be gone with it")
-    made.up(Wish(minor, nodes=1))  # over what is left
+    made.up(wish)  # over what is left
     run_pod(made, "b")
     made.down()
     same(before)
@@ -127,20 +138,21 @@ def test_a_cluster_whose_first_process_is_killed_comes_up_again_and_leaves_nothi
 
 @pytest.mark.parametrize(
     "part",
-    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "containerd-1", "kubelet-1"],
+    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "runtime", "kubelet-1"],
 )
-def test_up_mends_a_cluster_of_which_a_part_was_killed(small_for_all: Cluster, minor: str, part: str) -> None:
+def test_up_mends_a_cluster_of_which_a_part_was_killed(small_for_all: Cluster, wish: Wish, part: str) -> None:
+    part = f"{wish.runtime}-1" if part == "runtime" else part
     small_for_all.space.kill(part)
     assert small_for_all.space.daemons()[part] != "running"
-    small_for_all.up(Wish(minor, nodes=1))
+    small_for_all.up(wish)
     assert set(small_for_all.space.daemons().values()) == {"running"}
     run_pod(small_for_all, f"after-{part}")
 
 
 @pytest.fixture(scope="module")
-def small_for_all(minor: str) -> Iterator[Cluster]:
+def small_for_all(wish: Wish) -> Iterator[Cluster]:
     made = Cluster(MENDED)
-    made.up(Wish(minor, nodes=1))
+    made.up(wish)
     yield made
     made.down()
 
