@@ -279,16 +279,18 @@ def sanitized_agent(preset: str) -> Count:
         TSAN_OPTIONS=os.environ["TSAN_OPTIONS"] + ":ignore_noninstrumented_modules=1")  # fmt: skip
 
 
-def agent_on_cluster(minor: str, *choice: str) -> Count:
-    """Runs the agent's scenarios on a real kubelet and containerd."""
-    step = run(f"agent: components of {minor}", ["tests/cluster/cluster", "build", "--kubernetes", minor])
+def agent_on_cluster(minor: str, *choice: str, runtime: str = "containerd") -> Count:
+    """Runs the agent's scenarios on a real kubelet and container runtime."""
+    kind = ["--kubernetes", minor, "--runtime", runtime]
+    on = minor if runtime == "containerd" else f"{minor}, {runtime}"
+    step = run(f"agent: components of {on}", ["tests/cluster/cluster", "build", *kind])
     if step.status != 0:
         show(step)
         raise Broken("the components of the cluster did not build")
     build("release", "drawbridge", "drawbridge-agent", "drawbridge_preload", "drawbridge_front")
     build("debug", "dying_agent", "gpu_user", "standin_cuda", "standin_nvml")
-    title = f"agent: real node of {minor}" + (", long tests" if choice else "")
-    return pytest(title, "tests/agent/real", "--kubernetes", minor, *choice, jobs="0")
+    title = f"agent: real node of {on}" + (", long tests" if choice else "")
+    return pytest(title, "tests/agent/real", *kind, *choice, jobs="0")
 
 
 def part_preload() -> Count:
@@ -405,8 +407,16 @@ def long_agent() -> Count:
     return count + agent_on_cluster("1.36", "-m", "long")
 
 
+def long_crio() -> Count:
+    """The agent's tests on a real node of Kubernetes 1.36 with CRI-O in the place of containerd, and that such a cluster leaves nothing."""
+    build("release", "drawbridge", "drawbridge-agent")
+    count = agent_on_cluster("1.36", runtime="crio")
+    return count + pytest("clean: a cluster on CRI-O", "tests/cluster/tests/test_clean.py", "--runtime", "crio", jobs="0")
+
+
 LONG: dict[str, Callable[[], Count]] = {
     "agent": long_agent,
+    "crio": long_crio,
     "guards": long_guards,
     "asan": long_asan,
     "tsan": long_tsan,
