@@ -31,6 +31,13 @@ def take() -> dict[str, set[str]]:
     return snapshot.take(KILLED, SMALL, MENDED, PLANTED)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def folder_of_network_namespaces() -> None:
+    """The first `ip netns` after a boot makes it, for good."""
+    for what in ("add", "delete"):
+        subprocess.run(["ip", "netns", what, f"of-{PLANTED}"], check=True)
+
+
 @pytest.fixture
 def before() -> Iterator[dict[str, set[str]]]:
     """The machine before the test; one comparison at a time on it, since another would see what this one plants."""
