@@ -126,7 +126,7 @@ GUARDS = [
           "test_claims_that_nobody_ends_are_ended_and_those_of_running_containers_are_not"),
     Guard("containers that run keep their claims", "agent/process/reconciler.cpp",
           "        if (record.state == ClaimState::unprepared || is_used(record, *used)) continue;",
-          "        if (record.state == ClaimState::unprepared) continue;",
+          "        if (record.state == ClaimState::unprepared || (used->empty() && is_used(record, *used))) continue;",
           "test_claims_that_nobody_ends_are_ended_and_those_of_running_containers_are_not"),
     Guard("sharing gate off", "agent/process/slice_publisher.cpp",
           '    if (any("/allowMultipleAllocations") || any("/requestPolicy")) features_.sharing = false;', "",
