@@ -1,6 +1,8 @@
 #include "agent/folder_watch.hpp"
 
 #include <array>
+#include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -11,48 +13,52 @@ namespace {
 
 constexpr std::uint32_t file_events =
     IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MODIFY | IN_CLOSE_WRITE;
-/// The folder lies elsewhere now, or is gone: another one may lie in its place.
-constexpr std::uint32_t folder_events = IN_MOVE_SELF | IN_DELETE_SELF | IN_UNMOUNT | IN_IGNORED;
+/// It may be back in its place, and who looked meanwhile has missed all files.
+constexpr std::uint32_t folder_events = IN_MOVE_SELF;
 constexpr std::size_t buffer_bytes = 16384;
 
 }  // namespace
 
-InotifyFolderWatch::InotifyFolderWatch(std::string folder)
-    : folder_(std::move(folder)), inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {}
+/// Watches the folder that the path leads to now, and says whether that is the one watched so far.
+/// Nothing need have happened to that one: a folder above it may have been renamed, a link changed,
+/// another file system mounted. To ask for the same watch again gives it again. IN_MASK_ADD, since
+/// otherwise the kernel takes all events out of the mask before it puts them back.
+bool InotifyFolderWatch::follow_path() {
+    if (inotify_.get() < 0) inotify_.reset(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    const int now = ::inotify_add_watch(inotify_.get(), folder_.c_str(),
+                                        file_events | folder_events | IN_ONLYDIR | IN_MASK_ADD);
+    const int before = std::exchange(watch_, now);
+    if (now >= 0 && now == before) return true;
+    if (before >= 0) ::inotify_rm_watch(inotify_.get(), before);
+    return false;
+}
 
-void InotifyFolderWatch::take_event(std::uint32_t mask, const char* name,
-                                    std::set<std::string>& names) {
-    if ((mask & IN_Q_OVERFLOW) != 0) complete_ = false;
-    if ((mask & folder_events) != 0) {
-        ::inotify_rm_watch(inotify_.get(), watch_);
-        watch_ = -1;
-        complete_ = false;
-    } else if (name[0] != '\0') {
-        names.insert(name);
+/// False where the kernel has told less than has happened.
+bool InotifyFolderWatch::take_events(std::set<std::string>& names) {
+    alignas(inotify_event) std::array<char, buffer_bytes> buffer{};
+    bool is_complete = true;
+    while (true) {
+        const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return is_complete && got < 0 && errno == EAGAIN;
+        for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
+            inotify_event event{};
+            std::memcpy(&event, buffer.data() + at, sizeof event);
+            at += sizeof event;
+            const bool is_own = event.wd == watch_;
+            if ((event.mask & IN_Q_OVERFLOW) != 0) is_complete = false;
+            if (is_own && (event.mask & folder_events) != 0) is_complete = false;
+            if (is_own && event.len > 0) names.insert(buffer.data() + at);
+            at += event.len;
+        }
     }
 }
 
 std::optional<std::set<std::string>> InotifyFolderWatch::changed() {
-    complete_ = watch_ >= 0;
     // Before the caller looks: what changes behind his look is told by the next call.
-    if (watch_ < 0)
-        watch_ = ::inotify_add_watch(inotify_.get(), folder_.c_str(),
-                                     file_events | IN_MOVE_SELF | IN_DELETE_SELF | IN_ONLYDIR);
+    const bool is_same = follow_path();
     std::set<std::string> names;
-    alignas(inotify_event) std::array<char, buffer_bytes> buffer{};
-    while (true) {
-        const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
-        if (got <= 0) break;
-        for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
-            inotify_event event{};
-            std::memcpy(&event, buffer.data() + at, sizeof event);
-            const char* name = event.len > 0 ? buffer.data() + at + sizeof event : "";
-            if (event.wd == watch_ || (event.mask & IN_Q_OVERFLOW) != 0)
-                take_event(event.mask, name, names);
-            at += sizeof event + event.len;
-        }
-    }
-    if (!complete_) return std::nullopt;
+    if (!take_events(names) || !is_same) return std::nullopt;
     return names;
 }
 
