@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <list>
 #include <set>
 #include <string>
@@ -20,10 +21,11 @@ using base::ErrorKind;
 using base::Result;
 using std::chrono::steady_clock;
 
-constexpr std::size_t most_idle = 4;
 /// A burst of calls waits a moment for the connections that there are: to make one costs both sides
 /// more than to answer over it. No call waits longer for another: that one may never be answered.
 constexpr std::size_t enough_at_once = 8;
+/// As many may come free in one moment, and the next of the burst take them in another.
+constexpr std::size_t most_idle = enough_at_once;
 constexpr std::chrono::milliseconds burst_patience(50);
 /// Below the 90 s and more after which API servers hang up.
 constexpr std::chrono::seconds longest_idle(60);
@@ -162,7 +164,8 @@ asio::awaitable<Result<ApiAnswer>> Transport::exchange(WireLease& wire, const Ap
 
 asio::awaitable<Result<ApiAnswer>> Transport::call(ApiCall call) {
     const auto self = shared_from_this();
-    const auto turn = co_await turns_.take(steady_clock::now() + burst_patience);
+    const auto turn =
+        co_await turns_.take(std::min(call.deadline, steady_clock::now() + burst_patience));
     if (const auto ready = follow(*call.access); !ready) co_return tl::unexpected(ready.error());
     if (auto parked = unpark()) {
         WireLease wire(shared_from_this(), std::move(parked));
