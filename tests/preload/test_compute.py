@@ -101,6 +101,33 @@ print(json.dumps(work(1)))
     assert share.slot(0)["throttle_ns"] >= 6 * 10**8
 
 
+def test_a_limit_that_comes_under_a_running_program_holds_its_device_alone(bench: Bench) -> None:
+    """One share after the other is limited while the program launches on both: 200 ms at a quarter last 0.8 s."""
+    shares = [bench.share(LIMIT), bench.share(LIMIT, name="claim-1", device=1)]
+    for share in shares:
+        policy(share, FORCE)
+    script = HEAD + KERNEL + """
+contexts = [cu.must_out('cuDevicePrimaryCtxRetain', device) for device in (0, 1)]
+limits = [os.open(path + '/limits', os.O_RDWR) for path in sys.argv[1:]]
+def at(device):
+    cu.must('cuCtxSetCurrent', contexts[device])
+    return work(200)[1]
+def limited(device):
+    os.pwrite(limits[device], (250).to_bytes(4, 'little'), 144)
+    at(1 - device)
+    held = at(device)
+    os.pwrite(limits[device], (1000).to_bytes(4, 'little'), 144)
+    return held
+at(0); at(1)
+print(json.dumps([limited(0), limited(1), at(0), at(1)]))
+"""
+    seconds = bench.python(script, *(str(share.folder) for share in shares), DRAWBRIDGE_STANDIN_DEVICES="2")
+    assert min(seconds[:2]) >= 0.8 - 0.1 - 0.16  # type: ignore[index]
+    for share in shares:
+        # Of a program that nothing holds no launch is counted: those under the limit alone.
+        assert share.slot(0)["throttle_ns"] > 0 and 0 < share.slot(0)["launches"] <= 200
+
+
 def test_a_capture_sees_no_event_and_no_wait(bench: Bench) -> None:
     share = forced(bench, 10)
     calls = "calls = cu.library.standin_calls; calls.restype, calls.argtypes = ctypes.c_ulong, [ctypes.c_char_p];"
