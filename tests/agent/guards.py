@@ -75,6 +75,8 @@ GUARDS = [
           "        if (names.contains(slice.name)) {", "test_a_node_made_anew_gets_slices_of_its_own"),
     Guard("clock set back", "agent/prepare/flow_upkeep.cpp", "        return now - time >= tombstone_seconds || time > now;",
           "        return now - time >= tombstone_seconds;", "a mark that lies ahead of the clock goes"),
+    Guard("records that lie elsewhere now", "agent/folder_watch.cpp", "    if (now >= 0 && now == before) return true;",
+          "    if (now >= 0 && before >= 0) return true;", "of a folder whose path leads elsewhere anything may have changed"),
     Guard("two agents by mistake", "agent/process/instance_lock.cpp", "        if (::flock(file, LOCK_EX | LOCK_NB) != 0) {",
           "        if (::flock(file, LOCK_EX | LOCK_NB) == 12345) {", "test_a_second_agent_of_the_same_name_waits_for_the_first_to_end"),
     Guard("driver comes late", "agent/nvml/nvml_source.cpp",
