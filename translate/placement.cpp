@@ -34,6 +34,13 @@ void to_upper(std::string& text) {
     }
 }
 
+/// HAMi before 2.10 put its vendor before every product name, its own too: users copied
+/// `NVIDIA-NVIDIA A10` from the node's annotation, which holds no such card's name any more.
+void drop_doubled_vendor(std::string& type) {
+    constexpr std::string_view vendor = "NVIDIA-";
+    if (type.starts_with("NVIDIA-NVIDIA")) type.erase(0, vendor.size());
+}
+
 class Reader {
 public:
     Reader(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics)
@@ -120,6 +127,7 @@ Placement Reader::read() {
     placement.nouse_types = list(names.nouse_type, false);
     for (auto* types : {&placement.use_types, &placement.nouse_types}) {
         std::ranges::for_each(*types, to_upper);
+        std::ranges::for_each(*types, drop_doubled_vendor);
         sort_unique(*types);
     }
     placement.use_uuids = list(names.use_uuid, true);

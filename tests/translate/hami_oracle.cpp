@@ -359,11 +359,14 @@ bool may_serve(const Texts& annotations, const Settings& settings, const ModelDe
     };
     const auto uuid = text(settings.target.uuid_attribute);
     auto type = upper(text(settings.target.product_attribute));
-    if (!type.starts_with("NVIDIA")) type = "NVIDIA-" + type;
+    const auto type_before_2_10 = "NVIDIA-" + type;
+    if (!type.starts_with("NVIDIA")) type = type_before_2_10;
     const auto& names = settings.annotations;
     const auto any_type = [&](const std::vector<std::string>& items) {
         return std::any_of(items.begin(), items.end(), [&](const auto& item) {
-            return type.find(upper(item)) != std::string::npos;
+            const auto part = upper(item);
+            const bool copied = part.starts_with("NVIDIA-NVIDIA");
+            return (copied ? type_before_2_10 : type).find(part) != std::string::npos;
         });
     };
     const auto any_uuid = [&](const std::vector<std::string>& items) {

@@ -54,9 +54,10 @@ void generate_resources(Choice& choice, ContainerInput& container) {
 
 void generate_annotations(Choice& choice, Texts& annotations) {
     const translate::AnnotationNames names;
-    const std::vector<std::string> types{
-        "A100", "a10",    "V100, t4", " tesla ",    "NVIDIA-Tesla", "nvidia", "A\"100", "",
-        "  ",   "a100,,", "80GB",     "B'\\\n\t x", "\xE2\x82\xAC", ",",      " , "};
+    const std::vector<std::string> types{"A100",         "a10",    "V100, t4", " tesla ",
+                                         "NVIDIA-Tesla", "nvidia", "A\"100",   "",
+                                         "  ",           "a100,,", "80GB",     "B'\\\n\t x",
+                                         "\xE2\x82\xAC", ",",      " , ",      "NVIDIA-nvidia A1"};
     const std::vector<std::string> uuids{"GPU-a", "GPU-a,GPU-b", " GPU-c , ", "gpu-A",
                                          "",      ",",           "GPU-\"q\\"};
     if (choice.chance(25)) annotations[names.use_type] = choice.of(types);
