@@ -84,6 +84,8 @@ void apply_hami_device_config(base::JsonView document, std::string_view place, S
     reader.integer("defaultGPUNum", defaults.count, lenient(rules::device_count));
     reader.integer("defaultMemory", defaults.memory_mib, rules::mebibytes);
     reader.integer("defaultCores", defaults.cores, rules::percent);
+    // Volcano's device plugin, which has HAMi's file, calls it so.
+    reader.integer("gpuMemoryFactor", defaults.memory_factor, lenient(rules::memory_factor));
     reader.integer("memoryFactor", defaults.memory_factor, lenient(rules::memory_factor));
     defaults.count = std::max<std::int64_t>(defaults.count, 0);
     defaults.memory_factor = std::max<std::int64_t>(defaults.memory_factor, 1);

@@ -132,6 +132,15 @@ TEST_CASE("figures that HAMi reads as none are read so here") {
     CHECK(settings.defaults.count == 0);
 }
 
+TEST_CASE("the factor under the name that Volcano's device plugin has for it counts too") {
+    const auto factor = [](const std::string& fields) {
+        return read_yaml("nvidia:\n" + fields).value().defaults.memory_factor;
+    };
+    CHECK(factor("  resourceMemoryName: volcano.sh/vgpu-memory\n  gpuMemoryFactor: 1024\n") ==
+          1024);
+    CHECK(factor("  gpuMemoryFactor: 1024\n  memoryFactor: 10\n") == 10);
+}
+
 TEST_CASE(
     "a limit that HAMi's nodes switch off is off, unless the webhook's policy says otherwise") {
     struct Row {
