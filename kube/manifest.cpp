@@ -20,10 +20,12 @@ using base::Error;
 using base::ErrorKind;
 using base::Result;
 
-/// What we made ourselves may be larger than what we take.
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
 /// Each takes a few hundred bytes beside its text, however short that is.
 constexpr std::size_t max_documents = 100'000;
 
+/// What we made ourselves may be larger than what we take.
 constexpr base::JsonLimits no_limits{std::numeric_limits<std::size_t>::max() / 2, 256,
                                      std::numeric_limits<std::size_t>::max()};
 
@@ -70,7 +72,11 @@ public:
     Reader(std::string_view text, const base::JsonLimits& limits) : text_(text), limits_(limits) {}
 
     Result<std::vector<Manifest>> read() {
-        for (const YamlSection& section : split_yaml(text_)) {
+        for (YamlSection& section : split_yaml(text_)) {
+            // Files put together with `cat` bring theirs into the middle.
+            if (section.body.starts_with(byte_order_mark)) {
+                section.body.remove_prefix(byte_order_mark.size());
+            }
             const std::size_t first = section.body.find_first_not_of(" \t\r\n");
             const bool is_blank = first == std::string_view::npos;
             Result<void> done;
@@ -79,12 +85,28 @@ public:
             } else {
                 done = read_yaml_section(section, ++number_);
             }
-            if (!done) return tl::unexpected(std::move(done).error());
+            if (!done) return tl::unexpected(explained(std::move(done).error()));
         }
         return std::move(manifests_);
     }
 
 private:
+    /// Says it where a line cannot be read since it is one of a template.
+    [[nodiscard]] Error explained(Error error) const {
+        std::size_t number = 0;
+        std::from_chars(error.path.data(), error.path.data() + error.path.size(), number);
+        std::string_view rest = text_;
+        while (number > 1 && rest.find('\n') != std::string_view::npos) {
+            rest.remove_prefix(rest.find('\n') + 1);
+            --number;
+        }
+        const bool template_line = rest.substr(0, rest.find('\n')).find("{{") != std::string::npos;
+        if (template_line && error.message.find("rendered") == std::string::npos) {
+            error.message += " (a template has to be rendered first)";
+        }
+        return error;
+    }
+
     /// JSON, or YAML that begins like it. What is neither is reported as what it looks like.
     Result<void> read_json(const YamlSection& section, std::size_t first) {
         const std::size_t before = manifests_.size();
@@ -208,7 +230,6 @@ Result<std::vector<Manifest>> read_manifests(std::string_view text,
     if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
         return base::fail(ErrorKind::invalid_input, "the text is UTF-16; write it as UTF-8", "1:1");
     }
-    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
     if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
     return Reader(text, limits).read();
 }

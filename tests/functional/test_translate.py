@@ -450,6 +450,23 @@ def test_what_is_of_another_kind_than_the_api_has_is_refused_and_not_written_ove
     assert answer.notices()[0]["path"] == "/" + where.replace(".", "/")
 
 
+def test_a_byte_order_mark_may_stand_before_any_document() -> None:
+    mark = "\ufeff"
+    answer = translate(f"{mark}{POD}---\n{mark}{PLAIN}---\n{mark}# a comment\n{POD.replace('name: train', 'name: two')}")
+    assert (answer.status, answer.verdicts()) == (0, ["translate", "leave", "translate"])
+    assert mark not in answer.text
+    assert [document["kind"] for document in answer.documents()] == ["ResourceClaimTemplate", "Pod", "ConfigMap", "Pod"]
+
+
+@pytest.mark.parametrize("text", [
+    "{{- if .Values.gpu }}\n" + POD + "{{- end }}\n", POD.replace("3000", "{{ .Values.memory }}"),
+    POD.replace("spec:\n", "spec:\n  {{- toYaml .Values.pod | nindent 2 }}\n"),
+])  # fmt: skip
+def test_of_a_template_it_is_said_that_it_has_to_be_rendered(text: str) -> None:
+    answer = translate(text)
+    assert answer.status == 1 and "a template has to be rendered first" in answer.errors
+
+
 @pytest.mark.parametrize(("more", "code"), [
     ({"securityContext": {"privileged": True}}, "privileged-container"), ({}, "node-name-set")])  # fmt: skip
 def test_a_translated_pod_is_held_to_the_same_rules(more: dict[str, object], code: str) -> None:
