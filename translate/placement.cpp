@@ -49,8 +49,10 @@ public:
     Placement read();
 
 private:
+    /// An API server reads `null` as an empty text.
     std::optional<std::string_view> text(const std::string& name) const {
-        return name.empty() ? std::nullopt : annotations_[name].as_string();
+        if (name.empty() || annotations_[name].is_missing()) return std::nullopt;
+        return annotations_[name].is_absent() ? "" : annotations_[name].as_string();
     }
     std::vector<std::string> list(const std::string& name, bool wanted);
     void read_mode(Placement& placement);
@@ -139,6 +141,15 @@ Placement Reader::read() {
 }
 
 }  // namespace
+
+std::vector<std::string_view> annotation_names(const AnnotationNames& names) {
+    std::vector<std::string_view> all = {
+        names.use_type,    names.nouse_type,    names.use_uuid,
+        names.nouse_uuid,  names.numa_bind,     names.mode,
+        names.node_policy, names.device_policy, names.scoring_weights};
+    std::erase(all, std::string_view());
+    return all;
+}
 
 Placement read_placement(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics) {
     return Reader(pod, settings, diagnostics).read();

@@ -6,6 +6,7 @@
 #include "translate/settings.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace drawbridge::translate {
@@ -25,6 +26,9 @@ struct Placement {
                !nouse_types.empty() || !use_uuids.empty() || !nouse_uuids.empty();
     }
 };
+
+/// All configured names, none empty.
+[[nodiscard]] std::vector<std::string_view> annotation_names(const AnnotationNames& names);
 
 /// Reads the annotations of a pod that asks for devices; reports what cannot be kept.
 [[nodiscard]] Placement read_placement(base::JsonView pod, const Settings& settings,

@@ -3,6 +3,7 @@
 #include "translate/environment.hpp"
 #include "translate/legacy_request.hpp"
 #include "translate/notes.hpp"
+#include "translate/placement.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +17,9 @@ namespace {
 void expect(base::JsonView value, base::JsonKind kind, const kube::PointerPath& path,
             const std::string& container, Diagnostics& diagnostics) {
     if (value.is_absent() || value.kind() == kind) return;
-    const std::string_view wanted = kind == base::JsonKind::array ? "a list" : "a map";
+    const std::string_view wanted = kind == base::JsonKind::array    ? "a list"
+                                    : kind == base::JsonKind::object ? "a map"
+                                                                     : "a text, in quotes";
     report(diagnostics, Code::wrong_kind,
            {path, container, path.text().substr(path.text().rfind('/') + 1), {}},
            fmt::format("{} must be {}", path.text(), wanted));
@@ -24,13 +27,17 @@ void expect(base::JsonView value, base::JsonKind kind, const kube::PointerPath& 
 
 }  // namespace
 
-void check_kinds(const PodView& pod, Diagnostics& diagnostics) {
+void check_kinds(const PodView& pod, const Settings& settings, Diagnostics& diagnostics) {
     const base::JsonView metadata = pod.pod["metadata"];
     const kube::PointerPath root;
     const auto object = base::JsonKind::object;
     const auto array = base::JsonKind::array;
     expect(metadata, object, root / "metadata", {}, diagnostics);
     expect(metadata["annotations"], object, root / "metadata" / "annotations", {}, diagnostics);
+    for (const std::string_view name : annotation_names(settings.annotations)) {
+        expect(metadata["annotations"][name], base::JsonKind::string,
+               root / "metadata" / "annotations" / name, {}, diagnostics);
+    }
     expect(pod.pod["spec"]["resourceClaims"], array, root / "spec" / "resourceClaims", {},
            diagnostics);
     for (const ContainerView& container : pod.containers) {

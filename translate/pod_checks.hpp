@@ -12,9 +12,10 @@
 
 namespace drawbridge::translate {
 
-/// Denies what the API has in another kind where a translation adds to it: lists of claims and
-/// variables, maps of metadata. An API server sends no such pod, a file may hold one.
-void check_kinds(const PodView& pod, Diagnostics& diagnostics);
+/// Denies what the API has in another kind where a translation reads it or adds to it: lists of
+/// claims and variables, maps of metadata, annotations. An API server sends no such pod, a file may
+/// hold one.
+void check_kinds(const PodView& pod, const Settings& settings, Diagnostics& diagnostics);
 
 /// Whether the API server keeps what the templates of a pod that asks for devices need; if not,
 /// denies the pod, or warns of it where the settings let such pods through. `diagnostics` is what

@@ -357,7 +357,7 @@ Translation Creation::run() {
         return std::move(result_);
     }
     check_ephemeral(review_.pod, settings_, result_.diagnostics);
-    if (asks) check_kinds(pod_, result_.diagnostics);
+    if (asks) check_kinds(pod_, settings_, result_.diagnostics);
     read_requests();
     if (any_device() && !check_server(cluster_, settings_, result_.diagnostics)) {
         if (denies(result_.diagnostics)) result_.verdict = Verdict::deny;

@@ -437,6 +437,7 @@ def test_what_is_hidden_from_pods_without_a_gpu_is_not_from_those_with_a_claim(t
 @pytest.mark.parametrize(("where", "value"), [
     ("spec.resourceClaims", {"nic": {"resourceClaimTemplateName": "nic"}}), ("metadata.annotations", ["a"]),
     ("spec.containers.0.resources.claims", {"name": "nic"}), ("spec.containers.0.env", {"FOO": "bar"}),
+    ("metadata.annotations", {"nvidia.com/numa-bind": True}), ("metadata.annotations", {"nvidia.com/use-gpuuuid": ["GPU-a"]}),
 ])  # fmt: skip
 def test_what_is_of_another_kind_than_the_api_has_is_refused_and_not_written_over(where: str, value: object) -> None:
     pod = yaml.safe_load(POD)
@@ -447,7 +448,14 @@ def test_what_is_of_another_kind_than_the_api_has_is_refused_and_not_written_ove
     place[last] = value
     answer = translate(json.dumps(pod))
     assert (answer.status, answer.codes()) == (2, ["wrong-kind"])
-    assert answer.notices()[0]["path"] == "/" + where.replace(".", "/")
+    assert answer.notices()[0]["path"].startswith("/" + where.replace(".", "/"))
+
+
+def test_an_annotation_of_null_is_an_empty_text_as_for_an_api_server() -> None:
+    pod = yaml.safe_load(POD)
+    pod["metadata"]["annotations"] = {"nvidia.com/vgpu-mode": None, "nvidia.com/use-gputype": None}
+    answer = translate(json.dumps(pod))
+    assert (answer.status, answer.codes()) == (2, ["mode-unsupported"])
 
 
 def test_a_byte_order_mark_may_stand_before_any_document() -> None:
