@@ -2,6 +2,8 @@
 
 #include "translate/legacy_request.hpp"
 #include "translate/notes.hpp"
+#include "translate/placement.hpp"
+#include "translate/pod_view.hpp"
 #include "translate/workloads.hpp"
 
 #include <fmt/format.h>
@@ -36,21 +38,23 @@ void add_answer(ObjectAnswer& all, translate::Translation one, const kube::Point
     }
 }
 
-/// Looks for legacy names in `limits` and `requests` maps anywhere in a document but in its pod
-/// templates.
+/// Looks for legacy names in `limits` and `requests` maps anywhere in a document but in the
+/// containers of its pod templates.
 struct Search {
     std::vector<std::string_view> names;
-    std::vector<std::string> templates;  ///< where not to look
+    std::vector<std::string> templates;
 
     /// The first place; empty if there is none.
-    [[nodiscard]] std::string find(base::JsonView place, const kube::PointerPath& path) const {
+    [[nodiscard]] std::string find(base::JsonView place, const kube::PointerPath& path,
+                                   bool pod = false) const {
         const bool known = std::ranges::find(templates, path.text()) != templates.end();
-        if (known && place["spec"].is_object()) return {};
+        if (known && place["spec"].is_object()) return find(place["spec"], path / "spec", true);
         std::string found;
         for (std::size_t index = 0; found.empty() && index < place.size(); ++index)
             found = find(place.at(index), path / index);
         for (const auto& [key, value] : place.members()) {
             if (!found.empty()) break;
+            if (pod && key.ends_with("ontainers")) continue;  // of all three sorts: translated
             if (key == "limits" || key == "requests") found = find_name(value, path / key);
             if (found.empty()) found = find(value, path / key);
         }
@@ -76,20 +80,45 @@ void report_left_alone(base::JsonView object, const Identity& identity,
     const std::string kind =
         identity.kind.empty() ? "a document without kind" : "an object of kind " + identity.kind;
     const bool no_place = !known && translate::has_no_place_for_claims(object);
+    const bool in_pod = std::ranges::any_of(search.templates, [&](const std::string& pod) {
+        return path.starts_with(pod + "/spec/") && object.find(pod + "/spec").is_object();
+    });
     translate::report(
         diagnostics, no_place ? Code::claims_not_kept : Code::legacy_in_unknown_kind,
         {kube::PointerPath(path), {}, identity.kind, {}},
         fmt::format("a legacy GPU resource stands in {}, {}", kind,
                     no_place ? "whose API keeps no device claims; its pods are translated when "
                                "they are created"
+                    : in_pod ? "where no container of its pods has it"
                     : known  ? "outside its pod templates as far as they are known"
-                             : "which is not known to hold pods"));
+                             : "which is not known to hold pods"),
+        in_pod ? "Move it to the resources of the container that is to have the GPU." : "");
+}
+
+/// HAMi sees pods alone: what stands on a Deployment is not on its pods.
+void report_misplaced_annotations(base::JsonView object, const translate::Settings& settings,
+                                  translate::Diagnostics& diagnostics) {
+    const kube::PointerPath path = kube::PointerPath() / "metadata" / "annotations";
+    const std::string kind(object["kind"].string_or(""));
+    for (const std::string_view name : translate::annotation_names(settings.annotations)) {
+        if (translate::annotations_of(object)[name].is_missing()) continue;
+        translate::report(
+            diagnostics, Code::annotation_ignored, {path / name, {}, std::string(name), {}},
+            fmt::format("annotation {} stands on the {} and not on its pods; it has no effect",
+                        name, kind),
+            "move it to metadata.annotations of the pod template");
+    }
+}
+
+/// Of Kubernetes itself, and not of a custom resource.
+bool is_built_in(base::JsonView object) {
+    const std::string_view group = translate::api_group(object["apiVersion"].string_or(""));
+    return group.find('.') == std::string_view::npos;
 }
 
 /// Only the API server knows which fields the definition of a custom resource keeps.
 void note_custom_resource(base::JsonView object, translate::Diagnostics& diagnostics) {
-    const std::string_view group = translate::api_group(object["apiVersion"].string_or(""));
-    if (group.find('.') == std::string_view::npos) return;  // Kubernetes' own
+    if (is_built_in(object)) return;
     const std::string kind(object["kind"].string_or(""));
     translate::report(
         diagnostics, Code::custom_resource, {{}, {}, kind, {}},
@@ -134,6 +163,10 @@ ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
                    kube::PointerPath(path));
     }
     report_left_alone(object, identity, context.settings, answer.diagnostics);
+    // The controllers of custom resources may copy theirs; of a pod they are its own.
+    if (!answer.templates.empty() && is_built_in(object) && identity.kind != "Pod") {
+        report_misplaced_annotations(object, context.settings, answer.diagnostics);
+    }
     if (answer.verdict == Verdict::translate) note_custom_resource(object, answer.diagnostics);
     std::ranges::stable_sort(answer.diagnostics, std::greater(), &translate::Diagnostic::severity);
     if (answer.verdict == Verdict::deny) answer.deny();

@@ -41,6 +41,23 @@ void drop_doubled_vendor(std::string& type) {
     if (type.starts_with("NVIDIA-NVIDIA")) type.erase(0, vendor.size());
 }
 
+/// Whether a card's name or UUID may hold the sign. Those that people divide lists with it may not,
+/// nor what is no ASCII: a full-width comma stands in an example of HAMi's own documentation.
+bool is_sign_of_a_name(char sign) {
+    return sign >= ' ' && sign <= '~' && sign != ';' && sign != '|';
+}
+
+bool is_part_of_a_name(std::string_view item) {
+    return std::ranges::all_of(item, is_sign_of_a_name);
+}
+
+/// A UUID, and no index.
+bool is_uuid(std::string_view item) {
+    constexpr std::string_view others = " '\"[](){}";
+    return is_part_of_a_name(item) && item.find_first_of(others) == std::string_view::npos &&
+           item.find_first_not_of("0123456789") != std::string_view::npos;
+}
+
 class Reader {
 public:
     Reader(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics)
@@ -54,7 +71,8 @@ private:
         if (name.empty() || annotations_[name].is_missing()) return std::nullopt;
         return annotations_[name].is_absent() ? "" : annotations_[name].as_string();
     }
-    std::vector<std::string> list(const std::string& name, bool wanted);
+    using Test = bool (*)(std::string_view item);
+    std::vector<std::string> list(const std::string& name, bool wanted, Test can_match);
     void read_mode(Placement& placement);
     void read_policies(Placement& placement);
     void warn_wish(const std::string& name);
@@ -72,13 +90,18 @@ private:
 
 /// Blank means no constraint; separators alone match nothing, which only a list of wanted devices
 /// can mean.
-std::vector<std::string> Reader::list(const std::string& name, bool wanted) {
+std::vector<std::string> Reader::list(const std::string& name, bool wanted, Test can_match) {
     const auto value = text(name);
     if (!value || base::trim(*value).empty()) return {};
     std::vector<std::string> items = split(*value);
     if (items.empty() && wanted) {
         report(diagnostics_, Code::device_list_empty, subject(name),
                fmt::format("annotation {} is \"{}\", which names no device", name, *value));
+    }
+    if (const auto odd = std::ranges::find_if_not(items, can_match); odd != items.end()) {
+        report(diagnostics_, Code::device_list_item, subject(name),
+               fmt::format("annotation {}: the item \"{}\" matches no card", name,
+                           base::shortened(*odd, 64)));
     }
     sort_unique(items);
     return items;
@@ -125,15 +148,15 @@ void Reader::read_policies(Placement& placement) {
 Placement Reader::read() {
     const AnnotationNames& names = settings_.annotations;
     Placement placement;
-    placement.use_types = list(names.use_type, true);
-    placement.nouse_types = list(names.nouse_type, false);
+    placement.use_types = list(names.use_type, true, is_part_of_a_name);
+    placement.nouse_types = list(names.nouse_type, false, is_part_of_a_name);
     for (auto* types : {&placement.use_types, &placement.nouse_types}) {
         std::ranges::for_each(*types, to_upper);
         std::ranges::for_each(*types, drop_doubled_vendor);
         sort_unique(*types);
     }
-    placement.use_uuids = list(names.use_uuid, true);
-    placement.nouse_uuids = list(names.nouse_uuid, false);
+    placement.use_uuids = list(names.use_uuid, true, is_uuid);
+    placement.nouse_uuids = list(names.nouse_uuid, false, is_uuid);
     placement.one_numa_node = base::is_go_true(text(names.numa_bind).value_or(""));
     read_mode(placement);
     read_policies(placement);

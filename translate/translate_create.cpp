@@ -12,6 +12,7 @@
 #include "translate/pod_bounds.hpp"
 #include "translate/pod_checks.hpp"
 #include "translate/scope.hpp"
+#include "translate/unknown_names.hpp"
 
 #include <fmt/format.h>
 
@@ -107,6 +108,7 @@ void Creation::read_requests() {
     if (!asks_for_device()) return;
     Diagnostics found;
     placement_ = read_placement(review_.pod, settings_, found);
+    check_unknown_names(pod_, settings_, found);
     no_class_ = std::ranges::any_of(
         found, [](const auto& problem) { return problem.code == Code::mode_unsupported; });
     std::ranges::move(found, std::back_inserter(result_.diagnostics));

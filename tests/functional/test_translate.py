@@ -451,11 +451,36 @@ def test_what_is_of_another_kind_than_the_api_has_is_refused_and_not_written_ove
     assert answer.notices()[0]["path"].startswith("/" + where.replace(".", "/"))
 
 
+def test_an_annotation_beside_the_pod_template_is_told() -> None:
+    pod = yaml.safe_load(POD)
+    notes = {"nvidia.com/use-gpuuuid": "GPU-a", "example.com/other": "x"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "annotations": notes},
+           "spec": {"template": {"metadata": {}, "spec": pod["spec"]}}}  # fmt: skip
+    answer = translate(json.dumps(job), "--strict")
+    assert (answer.status, answer.codes()) == (3, ["annotation-ignored"])
+    assert answer.notices()[0]["path"] == "/metadata/annotations/nvidia.com~1use-gpuuuid"
+    job["spec"]["template"]["metadata"]["annotations"] = job["metadata"].pop("annotations")
+    assert translate(json.dumps(job), "--strict").status == 0
+    ray = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "r", "annotations": notes},
+           "spec": {"headGroupSpec": {"template": {"spec": pod["spec"]}}}}  # fmt: skip
+    assert translate(json.dumps(ray)).codes() == ["custom-resource"]
+
+
 def test_an_annotation_of_null_is_an_empty_text_as_for_an_api_server() -> None:
     pod = yaml.safe_load(POD)
     pod["metadata"]["annotations"] = {"nvidia.com/vgpu-mode": None, "nvidia.com/use-gputype": None}
     answer = translate(json.dumps(pod))
     assert (answer.status, answer.codes()) == (2, ["mode-unsupported"])
+
+
+def test_a_gpu_that_no_container_asks_for_is_told() -> None:
+    limits = {"limits": {"nvidia.com/gpumem": 3000}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+           "spec": {"template": {"spec": {"resources": limits, "containers": [{"name": "main"}]}}}}  # fmt: skip
+    for text in (POD + f"  resources: {json.dumps(limits)}\n", json.dumps(job)):
+        answer = translate(text, "--strict")
+        assert (answer.status, answer.codes()) == (3, ["legacy-in-unknown-kind"]), answer.errors
+        assert "no container" in answer.notices()[0]["message"] and "container" in answer.notices()[0]["fix"]
 
 
 def test_a_byte_order_mark_may_stand_before_any_document() -> None:
