@@ -17,9 +17,19 @@ Context* current() {
 }
 
 std::uint64_t fresh_address(std::uint64_t bytes) {
+    const auto spare = driver().spare_addresses.find(rounded(bytes == 0 ? 1 : bytes, large_page));
+    if (spare != driver().spare_addresses.end()) {
+        const std::uint64_t again = spare->second;
+        driver().spare_addresses.erase(spare);
+        return again;
+    }
     const std::uint64_t address = driver().next_address;
     driver().next_address += rounded(bytes == 0 ? 1 : bytes, large_page);
     return address;
+}
+
+void give_address(std::uint64_t address, std::uint64_t bytes) {
+    driver().spare_addresses.emplace(rounded(bytes == 0 ? 1 : bytes, large_page), address);
 }
 
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t step) {
@@ -39,12 +49,13 @@ int enliven(Context* context) {
 int created(void** context, int device) {
     if (context == nullptr) return invalid_value;
     if (!known(device)) return invalid_device;
-    auto* made = new Context{.device = device};
+    std::vector<Context*>& spare = driver().spare_contexts;
+    if (spare.empty()) spare.push_back(new Context{.device = device});
+    Context* made = spare.back();
+    *made = {.device = device};
     const int status = enliven(made);
-    if (status != success) {
-        delete made;
-        return status;
-    }
+    if (status != success) return status;
+    spare.pop_back();
     context_stack().push_back(made);
     *context = made;
     return success;
@@ -62,6 +73,7 @@ void destroy_context(Context* context, Farewells& farewells) {
     for (auto at = d.blocks.begin(); at != d.blocks.end();) {
         const bool dies = at->second.context == context;
         if (dies) give_blocks(card(at->second.device), at->second.taken);
+        if (dies && at->second.taken != 0) give_address(at->first, at->second.taken);
         at = dies ? d.blocks.erase(at) : std::next(at);
     }
     for (auto at = d.arrays.begin(); at != d.arrays.end();) {
@@ -79,6 +91,7 @@ void destroy_context(Context* context, Farewells& farewells) {
         *context = {.device = context->device, .primary = true};
     else
         std::erase(context_stack(), context);
+    if (!context->primary) d.spare_contexts.push_back(context);
     synchronize();
 }
 
@@ -170,6 +183,25 @@ int cuCtxDestroy_v2(Context* context) {
     NEEDS_INIT();
     if (driver().contexts.count(context) == 0) return invalid_context;
     destroy_context(context, farewells);
+    return success;
+}
+
+int cuCtxAttach(Context** context, unsigned flags) {
+    COUNT_CALL("cuCtxAttach");
+    NEEDS_INIT();
+    if (context == nullptr || flags != 0) return invalid_value;
+    if (current() == nullptr) return invalid_context;
+    *context = current();
+    ++current()->attached;
+    return success;
+}
+
+int cuCtxDetach(Context* context) {
+    COUNT_CALL("cuCtxDetach");
+    Farewells farewells;
+    NEEDS_INIT();
+    if (driver().contexts.count(context) == 0) return invalid_context;
+    if (context->attached-- == 0) destroy_context(context, farewells);
     return success;
 }
 

@@ -24,6 +24,16 @@ int card(int device) {
 
 namespace {
 
+// Whether DRAWBRIDGE_STANDIN_LACKS names an attribute; numbers with commas between.
+bool lacks(int attribute) {
+    for (const char* at = std::getenv("DRAWBRIDGE_STANDIN_LACKS"); at != nullptr;) {
+        if (std::atoi(at) == attribute) return true;
+        at = std::strchr(at, ',');
+        if (at != nullptr) ++at;
+    }
+    return false;
+}
+
 // CUDA_VISIBLE_DEVICES as a list of ordinals, which may reorder.
 std::vector<int> visible_cards() {
     std::vector<int> cards;
@@ -132,9 +142,11 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
             break;
         case 41:
         case 102:
+        case 112:
         case 115:
-            *value = 1;
-            break;  // unified addressing, virtual memory, pools
+        case 132:
+            *value = lacks(attribute) ? 0 : 1;
+            break;  // unified addressing, virtual memory, sparse arrays, pools, multicast objects
         default:
             *value = 0;
     }

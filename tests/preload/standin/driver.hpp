@@ -47,6 +47,7 @@ struct Context {
     // is taken.
     std::map<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> small = {};
     std::map<void*, Stored> storage = {};
+    unsigned attached = 0;
     bool destroyed = true;  // a primary one that nobody retains, or that was reset
 };
 
@@ -180,6 +181,9 @@ struct Driver {
     std::uint64_t graph_reserved[8] = {};
     std::set<Stream*> streams;
     std::uint64_t next_address = 0x7f2000000000;
+    // What comes again: addresses by the size of what was there, and contexts.
+    std::multimap<std::uint64_t, std::uint64_t> spare_addresses;
+    std::vector<Context*> spare_contexts;
 };
 
 Driver& driver();
@@ -193,8 +197,9 @@ std::vector<Context*>& context_stack();
 /// Null where the thread has no context.
 Context* current();
 
-/// Address space, aligned to 2 MiB.
+/// Address space, aligned to 2 MiB; what was given back comes first.
 std::uint64_t fresh_address(std::uint64_t bytes);
+void give_address(std::uint64_t address, std::uint64_t bytes);
 
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t step);
 
@@ -254,7 +259,8 @@ void wait_for_work();
 
 }  // namespace standin
 
-/// Refuses before cuInit, and in a child that was forked after it.
-#define NEEDS_INIT()                                     \
-    const std::lock_guard guard(standin::driver().lock); \
-    if (!standin::driver().usable) return standin::not_initialized
+/// Refuses before cuInit, in a child that was forked after it, and where a test has it refuse.
+#define NEEDS_INIT()                                                \
+    const std::lock_guard guard(standin::driver().lock);            \
+    if (!standin::driver().usable) return standin::not_initialized; \
+    if (call.failure != 0) return call.failure
