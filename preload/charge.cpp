@@ -178,12 +178,16 @@ const ledger::Limits& limits_of(int share) {
 template <class Charge>
 bool reserve_by(int device, uint64_t bytes, Reservation& made, Charge charge) {
     made = {};
-    int share = enforcing() ? share_of_device(device) : -1;
-    if (share < 0) return true;
-    for (; share >= 0; share = process.shares[share].next) {
+    const int first = enforcing() ? share_of_device(device) : -1;
+    if (first < 0) return true;
+    for (int share = first; share >= 0; share = process.shares[share].next) {
         if (!charge(process.shares[share], bytes)) continue;
         made = {share, bytes};
-        return true;
+        // What nobody refuses (contexts) may be more than an earlier share has.
+        if (share == first || !over_limits(first)) return true;
+        cancel(made);
+        made = {};
+        break;
     }
     return false;
 }
@@ -219,13 +223,40 @@ void release(int share, uint64_t bytes, drawbridge_gauge gauge) {
     ledger::add(own_slot(share).frees, 1);
 }
 
-void adjust(int share, uint64_t before, uint64_t after, drawbridge_gauge gauge) {
-    if (share < 0 || before == after) return;
-    if (after > before)
-        ledger::charge(process.shares[share].view, after - before);
-    else
-        uncharge(process.shares[share], before - after);
-    count_gauge(share, after, before, gauge);
+void spread(Spread& charged, int first, int room, uint64_t now, drawbridge_gauge gauge) {
+    uint64_t sum = 0;
+    for (int share = first; share >= 0; share = process.shares[share].next)
+        sum += charged.bytes[share];
+    const int host = room >= 0 ? room : first;
+    if (first >= 0 && now > sum) {
+        ledger::charge(process.shares[host].view, now - sum);
+        charged.bytes[host] += now - sum;
+        count_gauge(host, now - sum, 0, gauge);
+    }
+    // Shares of one device follow each other by number.
+    uint64_t less = now < sum ? sum - now : 0;
+    for (int share = max_shares - 1; less != 0; --share) {
+        const uint64_t part = charged.bytes[share] < less ? charged.bytes[share] : less;
+        if (part == 0) continue;
+        uncharge(process.shares[share], part);
+        charged.bytes[share] -= part;
+        count_gauge(share, 0, part, gauge);
+        less -= part;
+    }
+}
+
+bool over_limits(int first) {
+    uint64_t room = 0;
+    uint64_t used = 0;
+    for (int share = first; share >= 0; share = process.shares[share].next) {
+        const ledger::Limits& limits = limits_of(share);
+        if ((limits.flags & DRAWBRIDGE_OBSERVE_ONLY) != 0 ||
+            __builtin_add_overflow(room, limits.memory_bytes, &room))
+            return false;
+        if (__builtin_add_overflow(used, ledger::usage(process.shares[share].view), &used))
+            return true;
+    }
+    return used > room;
 }
 
 void add_overhead(int share, uint64_t bytes) {

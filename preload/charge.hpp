@@ -46,8 +46,18 @@ void release(int share, uint64_t bytes, drawbridge_gauge gauge);
 /// needed.
 void leave_to_measure(int share, uint64_t bytes, drawbridge_gauge gauge);
 
-/// Moves a share's charge from one value to another, in either direction.
-void adjust(int share, uint64_t before, uint64_t after, drawbridge_gauge gauge);
+/// What the shares of one device are charged for a thing whose size the driver tells: share ->
+/// bytes.
+struct Spread {
+    uint64_t bytes[max_shares] = {};
+};
+
+/// Brings the charge of such a thing to `now`. What it grew by goes to the share that has set bytes
+/// aside for it, `room`, or to the first one; what it shrank by comes from the last.
+void spread(Spread& charged, int first, int room, uint64_t now, drawbridge_gauge gauge);
+
+/// Whether the shares of a device hold more than all their limits together.
+bool over_limits(int first);
 
 /// The gauge that a kind of block counts to.
 drawbridge_gauge gauge_of(Kind kind);
@@ -85,8 +95,7 @@ int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call,
     pass(Mark::made);
     settle(made, bytes, gauge_of(kind));
     pass(Mark::settled);
-    if (made.share >= 0)
-        blocks.insert({key(), bytes, owner, static_cast<int16_t>(made.share), kind});
+    if (made.share >= 0) blocks.insert({key(), bytes, owner, static_cast<int16_t>(made.share), kind});
     return status;
 }
 

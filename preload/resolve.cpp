@@ -54,6 +54,7 @@ void find_helpers(void* library) {
     find(library, "cuEventQuery", h.event_query);
     find(library, "cuEventElapsedTime", h.event_elapsed);
     find(library, "cuDeviceGetMemPool", h.device_pool);
+    find(library, "cuDeviceGetDefaultMemPool", h.default_pool);
     find(library, "cuMemPoolGetAttribute", h.pool_attribute);
     find(library, "cuDeviceGetGraphMemAttribute", h.graph_attribute);
     find(library, "cuGraphGetNodes", h.graph_nodes);

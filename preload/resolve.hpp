@@ -73,6 +73,7 @@ struct Helpers {
     int (*event_query)(void*);
     int (*event_elapsed)(float*, void*, void*);
     int (*device_pool)(void**, int);
+    int (*default_pool)(void**, int);
     int (*pool_attribute)(void*, int, void*);
     int (*graph_attribute)(int, int, void*);
     int (*graph_nodes)(void*, void**, uint64_t*);

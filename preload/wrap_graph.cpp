@@ -18,8 +18,16 @@ bool seen;
 Table executables;  // handle -> foot-print; `owner` is the trim count at which its memory was last
                     // mapped, plus one
 uint64_t trims;
-SpinLock gauge_lock;
-uint64_t charged[max_devices];
+
+// What the driver says of a device's graph memory. Looks are numbered as they begin: one that ends
+// after a later one has an old figure.
+struct Gauge {
+    uint64_t heard = 0;
+    Spread charged;
+};
+Mutex gauges_lock;
+Gauge gauges[max_devices];
+uint64_t looks;
 
 // CUDA_MEM_ALLOC_NODE_PARAMS (v1, 120 bytes): pool properties, access list and its length, size,
 // address.
@@ -64,15 +72,31 @@ uint64_t footprint(void* graph, int& device, int depth) {
     return bytes;
 }
 
-void look_at_device(int device) {
+// `room`: the share that has set bytes aside for what it grew by.
+void look_at_device(int device, int room = -1) {
     const int share = share_of_device(device);
+    const uint64_t look = __atomic_add_fetch(&looks, 1, __ATOMIC_SEQ_CST);
     uint64_t now = 0;
     if (share < 0 || helpers.graph_attribute == nullptr ||
         helpers.graph_attribute(device, graph_reserved_current, &now) != cuda_success)
         return;
-    const Guard guard(gauge_lock);
-    adjust(share, charged[device], now, DRAWBRIDGE_GAUGE_GRAPH);
-    charged[device] = now;
+    const Guard guard(gauges_lock);
+    Gauge& gauge = gauges[device];
+    if (look < gauge.heard) return;
+    gauge.heard = look;
+    spread(gauge.charged, share, room, now, DRAWBRIDGE_GAUGE_GRAPH);
+}
+
+uint64_t trims_now() {
+    return __atomic_load_n(&trims, __ATOMIC_SEQ_CST);
+}
+
+// Trims, counted before and after: whoever launches meanwhile believes nothing to be mapped.
+int trim_device(int device, cuDeviceGraphMemTrim_function trim) {
+    __atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
+    const int status = trim(device);
+    __atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
+    return status;
 }
 
 int instantiated(int status, void* executable, void* graph) {
@@ -95,12 +119,12 @@ int launch(void* executable, Call call) {
         !executables.find(reinterpret_cast<uint64_t>(executable), record))
         return call();
     const int device = record.share;
-    const uint64_t now = __atomic_load_n(&trims, __ATOMIC_RELAXED) + 1;
     Reservation made;
     const uint64_t bytes = (record.bytes + chunk - 1) / chunk * chunk;
-    if (record.owner != now && !reserve(device, bytes, made)) return cuda_out_of_memory;
+    if (record.owner != trims_now() + 1 && !reserve(device, bytes, made)) return cuda_out_of_memory;
+    const uint64_t now = trims_now() + 1;  // making room may have trimmed
     const int status = call();
-    look_at_device(device);
+    look_at_device(device, made.share);
     if (status != cuda_success) {
         cancel(made);
         return status;
@@ -128,16 +152,16 @@ void refresh_graph_memory() {
 void trim_graph_memory() {
     auto* trim = real<cuDeviceGraphMemTrim_function>(entry_cuDeviceGraphMemTrim);
     if (!__atomic_load_n(&seen, __ATOMIC_RELAXED) || trim == nullptr) return;
-    __atomic_fetch_add(&trims, 1, __ATOMIC_RELAXED);
     for (int device = 0; device < process.device_count; ++device)
-        if (share_of_device(device) >= 0) trim(device);
+        if (share_of_device(device) >= 0) trim_device(device, trim);
 }
 
 void forget_graphs() {
     seen = false;
     executables.forget();
-    memset(charged, 0, sizeof charged);
-    gauge_lock = SpinLock{};
+    for (Gauge& gauge : gauges)
+        gauge = Gauge{};
+    gauges_lock = Mutex{};
 }
 
 }  // namespace preload
@@ -252,9 +276,8 @@ int cuGraphLaunch_ptsz(void* hGraphExec, void* hStream) {
 int cuDeviceGraphMemTrim(int device) {
     auto* function = real<cuDeviceGraphMemTrim_function>(entry_cuDeviceGraphMemTrim);
     if (function == nullptr) return cuda_not_initialized;
-    const int status = function(device);
-    if (status != cuda_success || !enforcing()) return status;
-    __atomic_fetch_add(&trims, 1, __ATOMIC_RELAXED);
+    if (!enforcing()) return function(device);
+    const int status = trim_device(device, function);
     look_at_device(device);
     return status;
 }

@@ -14,14 +14,15 @@ constexpr uint32_t frees_between_looks = 64;
 
 struct Pool {
     void* handle = nullptr;  // null: place is free
-    int share = -1;
+    int device = -1;         // -1: another process's, or the host's
     bool destroyed = false;  // lives on until its last block is freed
     uint32_t live = 0;
     uint32_t frees = 0;
-    uint64_t charged = 0;
+    Spread charged;
 };
 
 Mutex pools_lock;  // guards the array and each pool's charge; never held across an allocation
+Mutex trim_lock;   // taken before it: no pool is destroyed while it is trimmed unasked
 Pool pools[max_pools];
 int pool_places;
 
@@ -31,7 +32,23 @@ int index_of(void* handle) {
     return -1;
 }
 
-int enroll(void* handle, int share) {
+int share_of(const Pool& pool) {
+    return share_of_device(pool.device);
+}
+
+int known_index_of(void* handle) {
+    const Guard guard(pools_lock);
+    return index_of(handle);
+}
+
+// A place's pool, null where there is none that this process may trim.
+void* own_pool(int at) {
+    const Guard guard(pools_lock);
+    const Pool& pool = pools[at];
+    return pool.destroyed || share_of(pool) < 0 ? nullptr : pool.handle;
+}
+
+int enroll(void* handle, int device) {
     const Guard guard(pools_lock);
     int at = index_of(handle);
     if (at >= 0) return at;
@@ -39,43 +56,35 @@ int enroll(void* handle, int share) {
         ++at;
     if (at == max_pools) return -1;
     if (at == pool_places) ++pool_places;
-    pools[at] = {handle, share, false, 0, 0, 0};
+    pools[at] = {handle, device, false, 0, 0, {}};
     return at;
 }
 
-uint64_t reserved_now(void* pool, int attribute) {
-    uint64_t bytes = 0;
-    if (helpers.pool_attribute == nullptr ||
-        helpers.pool_attribute(pool, attribute, &bytes) != cuda_success)
-        return 0;
-    return bytes;
+bool ask(void* pool, int attribute, uint64_t& bytes) {
+    return helpers.pool_attribute != nullptr &&
+           helpers.pool_attribute(pool, attribute, &bytes) == cuda_success;
 }
 
-// Caller holds the lock.
-void look_at(Pool& pool) {
-    const uint64_t now = pool.destroyed ? (pool.live == 0 ? 0 : pool.charged)
-                                        : reserved_now(pool.handle, pool_reserved_current);
-    adjust(pool.share, pool.charged, now, DRAWBRIDGE_GAUGE_POOL);
-    pool.charged = now;
+// Caller holds the lock. `room`: the share that has set bytes aside for what the pool grew by.
+void look_at(Pool& pool, int room = -1) {
+    uint64_t now = 0;
+    if (pool.destroyed ? pool.live == 0 : ask(pool.handle, pool_reserved_current, now))
+        spread(pool.charged, share_of(pool), room, now, DRAWBRIDGE_GAUGE_POOL);
     pool.frees = 0;
     if (pool.destroyed && pool.live == 0) pool = Pool{};
 }
 
-void look_at(int at, int32_t more_blocks) {
+void look_at(int at, int32_t more_blocks, int room) {
     const Guard guard(pools_lock);
     pools[at].live += static_cast<uint32_t>(more_blocks);
-    look_at(pools[at]);
+    look_at(pools[at], room);
 }
 
 bool has_room(void* pool, uint64_t bytes) {
-    return reserved_now(pool, pool_reserved_current) >=
-           reserved_now(pool, pool_used_current) + bytes;
-}
-
-bool over_limit(int share) {
-    const ledger::Limits& limits = limits_of(share);
-    return (limits.flags & DRAWBRIDGE_OBSERVE_ONLY) == 0 &&
-           ledger::usage(process.shares[share].view) > limits.memory_bytes;
+    uint64_t reserved = 0;
+    uint64_t used = 0;
+    return ask(pool, pool_reserved_current, reserved) && ask(pool, pool_used_current, used) &&
+           used <= reserved && bytes <= reserved - used;
 }
 
 uint64_t chunks(uint64_t bytes) {
@@ -85,8 +94,9 @@ uint64_t chunks(uint64_t bytes) {
 // A block from a pool whose free part should hold it needs no reservation. Fragments may make the
 // pool grow all the same; if that goes over the limit the block is given back.
 template <class Call, class Undo>
-int allocate_within(int at, int device, uint64_t bytes, Call call, Undo undo) {
-    const int share = pools[at].share;
+int allocate_within(int at, uint64_t bytes, Call call, Undo undo) {
+    const int device = pools[at].device;
+    const int share = share_of_device(device);
     Reservation made;
     if (!reserve_at_once(device, chunks(bytes), made) && !has_room(pools[at].handle, bytes) &&
         !reserve(device, chunks(bytes), made))
@@ -96,31 +106,46 @@ int allocate_within(int at, int device, uint64_t bytes, Call call, Undo undo) {
     while (status == cuda_out_of_memory && retry_after_reap(share, status, tries))
         status = call();
     const bool granted = status == cuda_success;
-    look_at(at, granted ? 1 : 0);
+    look_at(at, granted ? 1 : 0, made.share);
     if (made.share >= 0 && granted)
         settle(made, 0, DRAWBRIDGE_GAUGE_POOL);
     else
         cancel(made);
-    if (!granted || made.share >= 0 || !over_limit(share)) return status;
+    if (!granted || made.share >= 0 || !over_limits(share)) return status;
     undo();
-    look_at(at, -1);
+    look_at(at, -1, -1);
     ledger::add(own_slot(share).denied, 1);
     return cuda_out_of_memory;
 }
 
+// A pool that is used for the first time and that nobody made is a device's own, of the device of
+// the stream or, where the call names it, of any other.
+int device_of_pool(void* pool, int stream_device) {
+    const auto is_one = [pool](int (*find)(void**, int), int device) {
+        void* found = nullptr;
+        return find != nullptr && find(&found, device) == cuda_success && found == pool;
+    };
+    for (int device = 0; process.device_count > 1 && device < process.device_count; ++device)
+        if (is_one(helpers.default_pool, device) || is_one(helpers.device_pool, device))
+            return device;
+    return stream_device;
+}
+
+// The pool may be of another device than the stream.
 template <class Call, class Undo>
-int allocate(void* place, uint64_t bytes, void* pool, int device, Call call, Undo undo) {
+int allocate(void* place, uint64_t bytes, void* pool, int stream_device, Call call, Undo undo) {
+    int at = known_index_of(pool);
+    const int device = at >= 0 ? pools[at].device : device_of_pool(pool, stream_device);
     const int share = share_of_device(device);
     if (share < 0 || bytes == 0 || pool == nullptr) return call();
-    const int at = enroll(pool, share);
+    if (at < 0) at = enroll(pool, device);
     const auto key = [place] { return *static_cast<uint64_t*>(place); };
     if (at < 0)
         return make_block(device, ledger::rounded_linear(bytes), Kind::linear, 0, call, key);
-    if (pools[at].share < 0) return call();  // another process's pool
-    const int status = allocate_within(at, device, bytes, call, undo);
+    const int status = allocate_within(at, bytes, call, undo);
     if (status == cuda_success)
         blocks.insert({key(), bytes, static_cast<uint64_t>(at), static_cast<int16_t>(share),
-                       Kind::pool_block});
+                    Kind::pool_block});
     return status;
 }
 
@@ -140,10 +165,10 @@ int allocate_on(void* place, uint64_t bytes, void* pool, void* stream, bool per_
 }
 
 // CUmemPoolProps: type, handle types, location type, location id.
-int share_of_properties(const void* properties) {
+int device_of_properties(const void* properties) {
     uint32_t words[4];
     memcpy(words, properties, sizeof words);
-    return words[2] == location_device ? share_of_device(static_cast<int>(words[3])) : -1;
+    return words[2] == location_device ? static_cast<int>(words[3]) : -1;
 }
 
 }  // namespace
@@ -188,7 +213,7 @@ void refresh_pools() {
     {
         const Guard guard(pools_lock);
         for (int at = 0; at < pool_places; ++at)
-            if (pools[at].handle != nullptr && pools[at].share >= 0) look_at(pools[at]);
+            if (pools[at].handle != nullptr && share_of(pools[at]) >= 0) look_at(pools[at]);
     }
     refresh_graph_memory();
 }
@@ -196,9 +221,11 @@ void refresh_pools() {
 void trim_pools() {
     const RelaxedCapture relaxed;
     auto* trim = real<cuMemPoolTrimTo_function>(entry_cuMemPoolTrimTo);
-    for (int at = 0; trim != nullptr && at < pool_places; ++at)
-        if (pools[at].handle != nullptr && pools[at].share >= 0 && !pools[at].destroyed)
-            trim(pools[at].handle, 0);
+    for (int at = 0; trim != nullptr && at < pool_places; ++at) {
+        const Guard guard(trim_lock);
+        void* pool = own_pool(at);
+        if (pool != nullptr) trim(pool, 0);
+    }
     trim_graph_memory();
     refresh_pools();
 }
@@ -208,6 +235,7 @@ void forget_pools() {
         pool = Pool{};
     pool_places = 0;
     pools_lock = Mutex{};
+    trim_lock = Mutex{};
 }
 
 }  // namespace preload
@@ -270,7 +298,7 @@ int cuMemPoolCreate(void* pool, void* poolProps) {
     if (function == nullptr) return cuda_not_initialized;
     const int status = function(pool, poolProps);
     if (status == cuda_success && enforcing())
-        enroll(*static_cast<void**>(pool), share_of_properties(poolProps));
+        enroll(*static_cast<void**>(pool), device_of_properties(poolProps));
     return status;
 }
 
@@ -288,10 +316,11 @@ int cuMemPoolDestroy(void* pool) {
     auto* function = real<cuMemPoolDestroy_function>(entry_cuMemPoolDestroy);
     if (function == nullptr) return cuda_not_initialized;
     if (!enforcing()) return function(pool);
+    const Guard no_trim(trim_lock);
     const Guard guard(
         pools_lock);  // the handle may name another pool as soon as the driver returns
     const int at = index_of(pool);
-    if (at >= 0 && pools[at].share >= 0) look_at(pools[at]);
+    if (at >= 0 && share_of(pools[at]) >= 0) look_at(pools[at]);
     const int status = function(pool);
     if (status != cuda_success || at < 0) return status;
     pools[at].destroyed = true;
@@ -306,7 +335,7 @@ int cuMemPoolTrimTo(void* pool, uint64_t minBytesToKeep) {
     if (!enforcing()) return status;
     const Guard guard(pools_lock);
     const int at = index_of(pool);
-    if (at >= 0 && pools[at].share >= 0) look_at(pools[at]);
+    if (at >= 0 && share_of(pools[at]) >= 0) look_at(pools[at]);
     return status;
 }
 }

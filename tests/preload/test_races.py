@@ -1,0 +1,154 @@
+"""Threads that meet inside the driver: one stands in a call, before the driver's work or after it, while another goes on. No
+program waits for another's call that the driver alone would not let it wait for, and the account is right whoever comes first."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import CONTEXT, Bench
+from share import MIB
+from test_holders import HEAD, START
+
+LIMIT = 4000 * MIB
+THREADS = HEAD + """
+for name in ('calls', 'stop', 'stands', 'go'): getattr(cu.library, 'standin_' + name).restype = ctypes.c_ulong
+def together(name, first, then, after=False):
+    '''Runs `then` while `first`, in a thread of its own, stands in a call of the driver; what the two say, None for one that waits for the other.'''
+    answers = [None, None]
+    def run(index, work):
+        cu.must('cuCtxSetCurrent', context)
+        answers[index] = work()
+    threads = [threading.Thread(target=run, args=(index, work), daemon=True) for index, work in enumerate((first, then))]
+    if not cu.library.standin_calls(name.encode()): cu.call(name, 0)
+    assert cu.library.standin_stop(name.encode(), int(after)) == 1
+    threads[0].start()
+    while not cu.library.standin_stands(name.encode()): os.sched_yield()
+    threads[1].start(); threads[1].join(20)
+    met = list(answers)
+    cu.library.standin_go(name.encode())
+    for thread in threads: thread.join()
+    assert met[0] is None
+    return [met[1], answers[0]]
+""" + START + "context = cu.must_out('cuCtxGetCurrent')\n"
+
+
+GRAPH = """
+stream, graph, graph_exec, pointer = cu.must_out('cuStreamCreate', 0), ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
+cu.must('cuStreamBeginCapture_v2', stream, 2)
+cu.must('cuMemAllocAsync', ctypes.byref(pointer), 64 * MIB, stream); cu.must('cuMemFreeAsync', pointer.value, stream)
+cu.must('cuStreamEndCapture', stream, ctypes.byref(graph))
+cu.must('cuGraphInstantiateWithFlags', ctypes.byref(graph_exec), graph.value, 0); cu.free_bytes()
+def launch(): return cu.call('cuGraphLaunch', graph_exec.value, stream)
+def trim(): return cu.call('cuDeviceGraphMemTrim', 0)
+"""
+
+
+def test_graph_memory_is_what_the_driver_said_last(bench: Bench) -> None:
+    """Who asks the driver before a launch and comes back after it has an old figure."""
+    share = bench.share(LIMIT)
+    bench.python(THREADS + GRAPH + "print(json.dumps(together('cuDeviceGetGraphMemAttribute', cu.free_bytes, launch, after=True)))")
+    assert (share.slot(0)["graph"], share.used()) == (64 * MIB, [CONTEXT + 64 * MIB])
+
+
+def test_a_launch_during_a_trim_counts_on_no_memory_that_the_trim_takes(bench: Bench) -> None:
+    bench.share(CONTEXT + 64 * MIB)
+    script = THREADS + GRAPH + """
+def fill_and_launch(): return [cu.free_bytes() // MIB, cu.out('cuMemAlloc_v2', 64 * MIB)[0], launch()]
+print(json.dumps([launch(), trim(), launch(), together('cuDeviceGraphMemTrim', trim, fill_and_launch, after=True)]))
+"""
+    assert bench.python(script) == [0, 0, 0, [[64, 0, 2], 0]]
+    assert int.from_bytes((bench.folder / "world").read_bytes()[72:80], "little") == 64 * MIB
+
+
+def test_no_pool_is_trimmed_that_another_thread_has_destroyed(bench: Bench) -> None:
+    """Who needs room trims the pools of the process. The real driver may not survive the handle of a pool that is gone."""
+    bench.share(CONTEXT + 64 * MIB)
+    script = THREADS + """
+dead = cu.library.standin_calls
+pool = cu.must_out('cuMemPoolCreate', pool_properties()); cu.must('cuMemPoolTrimTo', pool, 0)
+answers = []
+def destroy(): answers.append(cu.call('cuMemPoolDestroy', pool))
+def destroy_by_another(): threading.Thread(target=destroy, daemon=True).start()
+found = together('cuMemPoolTrimTo', lambda: cu.out('cuMemAlloc_v2', 65 * MIB)[0], destroy_by_another)
+while not answers: os.sched_yield()
+print(json.dumps([*found, *answers, dead(b'a pool that is gone')]))
+"""
+    assert bench.python(script) == [None, 2, 0, 0]
+
+
+# ---------------------------------------------------------------------------------------------------- pools and cards
+
+
+POOLS = {"own": "cu.must_out('cuMemPoolCreate', pool_properties(1))", "default": "cu.must_out('cuDeviceGetDefaultMemPool', 1)"}
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("variant", ["", "_ptsz"])
+def test_a_pool_of_another_card_than_the_streams_is_held_by_that_cards_share(bench: Bench, pool: str, variant: str) -> None:
+    first, second = bench.share(CONTEXT + 32 * MIB, "a", 0), bench.share(160 * MIB, "b", 1)
+    script = HEAD + START + f"""
+pool = {POOLS[pool]}
+def fill():
+    taken = []
+    while len(taken) < 20 and (got := cu.out('cuMemAllocFromPoolAsync{variant}', 32 * MIB, pool, 0))[0] == 0: taken.append(got[1])
+    return taken, got[0]
+taken, status = fill(); found = [len(taken), status]
+for block in taken: cu.must('cuMemFreeAsync{variant}', block, 0)
+cu.must('cuCtxSynchronize'); found.append(cu.free_bytes() // MIB)
+print(json.dumps([*found, len(fill()[0])]))
+"""
+    assert bench.python(script, DRAWBRIDGE_STANDIN_DEVICES="2") == [5, 2, 32, 5]
+    assert (first.slot(0)["pool"], second.slot(0)["pool"]) == (0, 160 * MIB)
+    assert int.from_bytes((bench.folder / "world").read_bytes()[80:88], "little") == 160 * MIB
+
+
+def test_a_card_without_a_share_is_no_way_round_the_share_of_another(bench: Bench) -> None:
+    bench.share(160 * MIB, "b", 1)
+    script = HEAD + START + f"""
+pool, statuses = {POOLS["default"]}, []
+for n in range(7): statuses.append(cu.out('cuMemAllocFromPoolAsync', 32 * MIB, pool, 0)[0])
+print(json.dumps(statuses))
+"""
+    assert bench.python(script, DRAWBRIDGE_STANDIN_DEVICES="2") == [0] * 5 + [2] * 2
+
+
+FILLS = {
+    "pool": "cu.out('cuMemAllocAsync', 32 * MIB, 0)[0]",
+    "graph": "launch_another()",
+    "linear": "cu.out('cuMemAlloc_v2', 32 * MIB)[0]",
+}
+
+
+@pytest.mark.parametrize("kind", FILLS)
+@pytest.mark.parametrize("first", [CONTEXT + 96 * MIB, CONTEXT - 32 * MIB])
+def test_several_shares_of_one_card_hold_no_more_together(bench: Bench, kind: str, first: int) -> None:
+    """Also where the context, which nobody refuses, is more than one of them has, or either."""
+    shares = [bench.share(first, "a"), bench.share(256 * MIB, "b")]
+    script = HEAD + START + f"""
+def launch_another():
+    stream, graph, graph_exec, pointer = cu.must_out('cuStreamCreate', 0), ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
+    cu.must('cuStreamBeginCapture_v2', stream, 2); cu.must('cuMemAllocAsync', ctypes.byref(pointer), 32 * MIB, stream); cu.must('cuStreamEndCapture', stream, ctypes.byref(graph))
+    cu.must('cuGraphInstantiateWithFlags', ctypes.byref(graph_exec), graph.value, 0)
+    return cu.call('cuGraphLaunch', graph_exec.value, stream)
+count, room = 0, cu.free_bytes() // MIB
+while count < 40 and (status := {FILLS[kind]}) == 0: count += 1
+print(json.dumps([room, count, status, cu.free_bytes() // MIB]))
+"""
+    room = (first + 256 * MIB - CONTEXT) // MIB
+    assert bench.python(script) == [room, room // 32, 2, 0]
+    assert sum(sum(share.used()) for share in shares) == first + 256 * MIB
+    assert int.from_bytes((bench.folder / "world").read_bytes()[72:80], "little") == room * MIB
+
+
+def test_a_pool_gives_back_to_every_share_that_paid_for_it(bench: Bench) -> None:
+    shares = [bench.share(CONTEXT + 96 * MIB, "a"), bench.share(256 * MIB, "b")]
+    script = HEAD + START + """
+pool = cu.must_out('cuMemPoolCreate', pool_properties()); found = []
+for count in (11, 5):
+    taken = [cu.must_out('cuMemAllocFromPoolAsync', 32 * MIB, pool, 0) for _ in range(count)]
+    for block in taken: cu.must('cuMemFreeAsync', block, 0)
+    cu.must('cuCtxSynchronize'); found.append(held())
+print(json.dumps(found))
+"""
+    assert bench.python(script) == [0, 0]
+    assert sum(share.used()[0] for share in shares) == CONTEXT
+    assert [share.slot(0)["errors"] for share in shares] == [0, 0]
