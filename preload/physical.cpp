@@ -27,17 +27,20 @@ void gone(const Record& record) {
         return;
     }
     // A multicast object lets go of what is bound to it, unless others hold the object.
-    physical.pieces.drop(record.key, [is_shared](uint64_t handle) {
-        if (is_shared) mark_shared(handle);
-        let_go(handle);
+    physical.pieces.drop(record.key, [is_shared](const Memory& memory) {
+        if (is_shared) mark_shared(memory.handle);
+        let_go(memory);
     });
 }
 
-// False for an unknown handle. What was never counted is not taken away.
-bool change(uint64_t handle, uint64_t step, uint64_t more, uint64_t less) {
+// False for memory that is not there. What was never counted is not taken away.
+bool change(const Memory& memory, uint64_t step, uint64_t more, uint64_t less) {
     Record last;
     bool is_last = false;
-    const bool known = physical.handles.update(handle, [&](Record& record) {
+    bool is_known = false;
+    physical.handles.update(memory.handle, [&](Record& record) {
+        is_known = record.life == memory.life;
+        if (!is_known) return true;
         const uint64_t count = counted(record.owner, step) / step + more;
         if (count >= less) record.owner += (more - less) * step;
         is_last = (record.owner & ~shared_mark) == 0;
@@ -45,42 +48,60 @@ bool change(uint64_t handle, uint64_t step, uint64_t more, uint64_t less) {
         return !is_last;
     });
     if (is_last) gone(last);
-    return known;
+    return is_known;
 }
 
 }  // namespace
 
-void know_handle(const Record& record) {
+uint64_t last_number() {
+    const Guard guard(physical.lock);
+    return physical.numbers;
+}
+
+void know_handle(Record record) {
+    static uint16_t lives;
+    lives = lives == UINT16_MAX ? 1 : static_cast<uint16_t>(lives + 1);
+    Record before;
+    if (physical.handles.take(record.key, before)) gone(before);
+    record.life = lives;
     physical.handles.insert(record);
 }
 
-void add_reference(uint64_t handle) {
-    if (!change(handle, 1, 1, 0)) count_unknown_handle();
-}
-
-void drop_reference(uint64_t handle) {
-    if (!change(handle, 1, 0, 1)) count_unknown_handle();
-}
-
-bool hold(uint64_t handle) {
-    return change(handle, one_hold, 1, 0);
-}
-
-bool hold_charged(uint64_t handle, int& device) {
+Memory memory_of(uint64_t handle) {
     Record record;
-    if (!physical.handles.find(handle, record) || record.share < 0) return false;
+    return physical.handles.find(handle, record) ? Memory{handle, record.life} : Memory{handle, 0};
+}
+
+void add_reference(uint64_t handle) {
+    if (!change(memory_of(handle), 1, 1, 0)) count_unknown_handle();
+}
+
+void drop_reference(const Memory& memory) {
+    if (!change(memory, 1, 0, 1) && memory.life == 0) count_unknown_handle();
+}
+
+Memory hold(uint64_t handle) {
+    const Memory memory = memory_of(handle);
+    if (memory.life != 0) change(memory, one_hold, 1, 0);
+    return memory;
+}
+
+Memory hold_charged(uint64_t handle, int& device) {
+    Record record;
+    if (!physical.handles.find(handle, record) || record.share < 0) return {};
     device = record.device;
     return hold(handle);
 }
 
-void let_go(uint64_t handle) {
-    change(handle, one_hold, 0, 1);
+void let_go(const Memory& memory) {
+    change(memory, one_hold, 0, 1);
 }
 
-void cut_pieces(uint64_t owner, uint64_t part, const Box& box) {
-    physical.pieces.cut(owner, part, box, [](uint64_t handle, uint64_t more, uint64_t less) {
-        change(handle, one_hold, more, less);
-    });
+void cut_pieces(uint64_t owner, uint64_t part, const Box& box, uint64_t number) {
+    physical.pieces.cut(owner, part, box, number,
+                        [](const Memory& memory, uint64_t more, uint64_t less) {
+                            change(memory, one_hold, more, less);
+                        });
 }
 
 void drop_pieces(uint64_t owner) {

@@ -22,13 +22,21 @@ inline Box range_of(uint64_t offset, uint64_t bytes) {
     return box;
 }
 
-/// `owner` is the object that holds the memory of `handle`, `part` where in it: boxes of different
-/// parts never meet.
+/// Physical memory: a handle, and which of those that had this handle one after the other. A `life`
+/// of 0 is none that is known.
+struct Memory {
+    uint64_t handle = 0;
+    uint16_t life = 0;
+};
+
+/// `owner` is the object that holds the memory, `part` where in it: boxes of different parts never
+/// meet. The later one has the greater number.
 struct Piece {
     uint64_t owner = 0;
     uint64_t part = 0;
     Box box;
-    uint64_t handle = 0;
+    Memory memory;
+    uint64_t number = 0;
     Piece* next = nullptr;
 };
 
@@ -68,40 +76,44 @@ public:
     void withdraw(uint64_t count) { promised_ -= count; }
 
     /// Adds a piece for which there is a promise.
-    void keep(uint64_t owner, uint64_t part, const Box& box, uint64_t handle) {
+    void keep(const Piece& piece) {
         --promised_;
-        link({owner, part, box, handle, nullptr});
+        link(piece);
     }
 
-    /// Takes out what lies in a box. `change(handle, more, less)`: in how many pieces more and less
-    /// the handle's memory now is. A piece that no memory is there to split stays whole.
+    /// Takes out what lies in a box, of pieces up to a number. `change(memory, more, less)`: in how
+    /// many pieces more and less the memory now is. A piece that no memory is there to split stays
+    /// whole.
     template <class Change>
-    void cut(uint64_t owner, uint64_t part, const Box& hole, Change change) {
+    void cut(uint64_t owner, uint64_t part, const Box& hole, uint64_t number, Change change) {
         Piece** place = &bucket(owner, part);
         while (*place != nullptr) {
             Piece& piece = **place;
             Box rest[6];
-            const bool is_met = piece.owner == owner && piece.part == part && meet(piece.box, hole);
+            const bool is_met = piece.owner == owner && piece.part == part &&
+                                piece.number <= number && meet(piece.box, hole);
             const int count = is_met ? rest_of(piece.box, hole, rest) : 0;
             const uint64_t more = count > 1 ? static_cast<uint64_t>(count) - 1 : 0;
             if (!is_met || !promise(more)) {
                 place = &piece.next;
                 continue;
             }
-            const uint64_t handle = piece.handle;
+            Piece left = piece;
             if (count == 0) {
                 unlink(place);
             } else {
                 piece.box = rest[0];
                 place = &piece.next;
-                for (int next = 1; next < count; ++next)
-                    keep(owner, part, rest[next], handle);
+                for (int next = 1; next < count; ++next) {
+                    left.box = rest[next];
+                    keep(left);
+                }
             }
-            change(handle, more, count == 0 ? 1 : 0);
+            change(left.memory, more, count == 0 ? 1 : 0);
         }
     }
 
-    /// Takes out all pieces of an owner and tells `each(handle)` of them, which may use this list.
+    /// Takes out all pieces of an owner and tells `each(memory)` of them, which may use this list.
     template <class Each>
     void drop(uint64_t owner, Each each) {
         Piece* gone = nullptr;
@@ -112,11 +124,11 @@ public:
                 else
                     place = &(*place)->next;
         while (gone != nullptr) {
-            const uint64_t handle = gone->handle;
+            const Memory memory = gone->memory;
             Piece* next = gone->next;
             give(gone);
             gone = next;
-            each(handle);
+            each(memory);
         }
     }
 

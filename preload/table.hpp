@@ -20,6 +20,7 @@ struct Record {
     int16_t share = -1;
     Kind kind = Kind::linear;
     int16_t device = -1;  // ordinal, of physical memory
+    uint16_t life = 0;    // which of those that had this handle, of physical memory
 };
 
 /// A hash table without constructor; zero-initialised means empty. Key 0 is no key.

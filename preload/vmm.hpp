@@ -13,7 +13,8 @@ namespace preload {
 struct Mapping {
     uint64_t address = 0;
     uint64_t bytes = 0;
-    uint64_t handle = 0;
+    Memory memory;
+    uint64_t number = 0;
 };
 
 /// A sorted array; the caller holds a lock. Zero-initialised means empty.
@@ -37,23 +38,29 @@ public:
         ++count_;
     }
 
-    /// Removes the mappings that begin in [address, address + bytes) and tells `each` of them.
+    /// Removes the mappings up to a number that begin in [address, address + bytes) and tells
+    /// `each` of them.
     template <class Each>
-    void remove(uint64_t address, uint64_t bytes, Each each) {
-        const uint64_t from = first_from(address);
+    void remove(uint64_t address, uint64_t bytes, uint64_t number, Each each) {
+        uint64_t from = first_from(address);
         uint64_t to = from;
-        for (; to < count_ && entries_[to].address - address < bytes; ++to)
-            each(entries_[to]);
+        for (; to < count_ && entries_[to].address - address < bytes; ++to) {
+            if (entries_[to].number <= number)
+                each(entries_[to]);
+            else
+                entries_[from++] = entries_[to];
+        }
         memmove(entries_ + from, entries_ + to, (count_ - to) * sizeof(Mapping));
         count_ -= to - from;
     }
 
-    /// The memory at an address; 0 where nothing is mapped there.
-    uint64_t handle_at(uint64_t address) const {
+    /// The memory that was last mapped at an address; none where there is nothing.
+    Memory memory_at(uint64_t address) const {
         uint64_t next = first_from(address);
         if (next < count_ && entries_[next].address == address) ++next;
-        if (next == 0 || address - entries_[next - 1].address >= entries_[next - 1].bytes) return 0;
-        return entries_[next - 1].handle;
+        if (next == 0 || address - entries_[next - 1].address >= entries_[next - 1].bytes)
+            return {};
+        return entries_[next - 1].memory;
     }
 
     uint64_t size() const { return count_; }
@@ -93,31 +100,42 @@ private:
     uint64_t promised_ = 0;
 };
 
-/// What this process knows of physical memory. All but `lock` is used under it.
+/// What this process knows of physical memory. All but `lock` is used under it, and no call to the
+/// driver is made under it: unmapping and releasing may wait for work on the GPU, and a bind or a
+/// map for what other threads do. While a call is under way, what it takes away is taken away
+/// already for other threads: a handle's value may come again, and an address be mapped anew.
 struct PhysicalMemory {
     Mutex lock;
     Table handles;  // handle -> bytes; `owner` counts what holds it, see physical.cpp
     MappingList mappings;
-    PieceList pieces;  // of multicast objects and sparse arrays
+    PieceList pieces;      // of multicast objects and sparse arrays
+    uint64_t numbers = 0;  // of mappings and pieces
 };
 extern PhysicalMemory physical;
 
+/// The number of the mapping or piece that came last: a call that begins now takes no later one
+/// away.
+uint64_t last_number();
+
 // The caller of these has the lock.
 
-/// Notes a handle that the driver gave out.
-void know_handle(const Record& record);
-/// One reference to a handle more or less. Unknown handles are counted.
+/// Notes a handle that the driver has made. What had its value before is gone.
+void know_handle(Record record);
+/// The memory or object that has a handle now; `life` is 0 where nobody knows it.
+Memory memory_of(uint64_t handle);
+/// One reference to a handle more; one less of a memory. What is unknown is counted.
 void add_reference(uint64_t handle);
-void drop_reference(uint64_t handle);
-/// One thing more that holds a handle's memory, or the object: before the driver is asked, which
-/// may wait for other threads. False for an unknown handle.
-bool hold(uint64_t handle);
-/// The same for memory that is charged to a share, whose device is given; false for any other.
-bool hold_charged(uint64_t handle, int& device);
+void drop_reference(const Memory& memory);
+/// One thing more that holds a handle's memory, or the object: before the driver is asked. `life`
+/// is 0 for an unknown handle.
+Memory hold(uint64_t handle);
+/// The same for memory that is charged to a share, whose device is given; none for any other.
+Memory hold_charged(uint64_t handle, int& device);
 /// One thing less.
-void let_go(uint64_t handle);
-/// Takes out what of an owner's part lies in a box, and all that an owner has.
-void cut_pieces(uint64_t owner, uint64_t part, const Box& box);
+void let_go(const Memory& memory);
+/// Takes out what of an owner's part lies in a box, up to a piece's number, and all that an owner
+/// has.
+void cut_pieces(uint64_t owner, uint64_t part, const Box& box, uint64_t number);
 void drop_pieces(uint64_t owner);
 /// Others may hold a handle's memory too, beyond what this process sees.
 void mark_shared(uint64_t handle);

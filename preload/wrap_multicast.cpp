@@ -15,30 +15,26 @@ struct Binding {
     uint64_t bytes;
 };
 
-// The driver may let a bind wait until other threads have added their devices: no lock is held
-// meanwhile, and the memory from before on.
 template <class Find, class Call>
 int bind(const Binding& binding, Find find, Call call) {
     if (!enforcing()) return call();
-    uint64_t handle = 0;
+    Memory memory;
     int device = -1;
-    bool is_charged = false;
     {
         const Guard guard(physical.lock);
         if (!physical.pieces.promise(1)) return cuda_out_of_memory;
-        handle = find();
-        is_charged = hold_charged(handle, device);
+        memory = hold_charged(find(), device);
     }
     const int status = call();
     const Guard guard(physical.lock);
-    if (status == cuda_success && is_charged) {
+    if (status == cuda_success && memory.life != 0) {
         const int host = binding.device >= 0 ? binding.device : device;
-        physical.pieces.keep(binding.object, static_cast<uint64_t>(host),
-                             range_of(binding.offset, binding.bytes), handle);
+        physical.pieces.keep({binding.object, static_cast<uint64_t>(host),
+                              range_of(binding.offset, binding.bytes), memory, ++physical.numbers});
         return status;
     }
     physical.pieces.withdraw(1);
-    if (is_charged) let_go(handle);
+    if (memory.life != 0) let_go(memory);
     return status;
 }
 
@@ -51,7 +47,7 @@ int bind_memory(const Binding& binding, uint64_t handle, Call call) {
 template <class Call>
 int bind_address(const Binding& binding, uint64_t address, Call call) {
     return bind(
-        binding, [address] { return physical.mappings.handle_at(address); }, call);
+        binding, [address] { return physical.mappings.memory_at(address).handle; }, call);
 }
 
 }  // namespace
@@ -109,10 +105,11 @@ int cuMulticastUnbind(uint64_t mcHandle, int dev, uint64_t mcOffset, uint64_t si
     auto* function = real<cuMulticastUnbind_function>(entry_cuMulticastUnbind);
     if (function == nullptr) return cuda_not_initialized;
     if (!enforcing()) return function(mcHandle, dev, mcOffset, size);
-    const Guard guard(physical.lock);
+    const uint64_t last = last_number();
     const int status = function(mcHandle, dev, mcOffset, size);
-    if (status == cuda_success)
-        cut_pieces(mcHandle, static_cast<uint64_t>(dev), range_of(mcOffset, size));
+    if (status != cuda_success) return status;
+    const Guard guard(physical.lock);
+    cut_pieces(mcHandle, static_cast<uint64_t>(dev), range_of(mcOffset, size), last);
     return status;
 }
 }

@@ -84,18 +84,20 @@ Record array_of(const MapInfo& info) {
 }
 
 // What is mapped over other memory takes its place.
-void apply(const MapInfo& info, bool is_charged) {
+void apply(const MapInfo& info, uint16_t life) {
     if (info.operation != operation_map && info.operation != operation_unmap) return;
     const Record array = array_of(info);
     const Place place = place_of(info, array.kind == as_a_whole);
-    cut_pieces(array.bytes, place.part, place.box);
-    if (is_charged) physical.pieces.keep(array.bytes, place.part, place.box, info.handle);
+    cut_pieces(array.bytes, place.part, place.box, physical.numbers);
+    if (life != 0)
+        physical.pieces.keep(
+            {array.bytes, place.part, place.box, {info.handle, life}, ++physical.numbers});
 }
 
-// The list as the driver was given it, and which of its maps hold memory.
+// The list as the driver was given it, and the lives of the memory that its maps hold, 0 for none.
 struct Maps {
     const MapInfo* list;
-    uint8_t* held;
+    uint16_t* held;
     uint32_t count;
 };
 
@@ -106,7 +108,7 @@ uint32_t hold_all(const Maps& maps) {
         maps.held[at] = 0;
         if (maps.list[at].operation != operation_map) continue;
         if (!physical.pieces.promise(1)) return at;
-        maps.held[at] = hold_charged(maps.list[at].handle, device) ? 1 : 0;
+        maps.held[at] = hold_charged(maps.list[at].handle, device).life;
         if (maps.held[at] == 0) physical.pieces.withdraw(1);
     }
     return maps.count;
@@ -116,7 +118,7 @@ void let_go_all(const Maps& maps, uint32_t count) {
     for (uint32_t at = 0; at < count; ++at) {
         if (maps.held[at] == 0) continue;
         physical.pieces.withdraw(1);
-        let_go(maps.list[at].handle);
+        let_go({maps.list[at].handle, maps.held[at]});
     }
 }
 
@@ -131,7 +133,7 @@ int hold_and_call(const Maps& maps, Call call) {
     const Guard guard(physical.lock);
     if (status != cuda_success) let_go_all(maps, count);
     for (uint32_t at = 0; status == cuda_success && at < count; ++at)
-        apply(maps.list[at], maps.held[at] != 0);
+        apply(maps.list[at], maps.held[at]);
     return status;
 }
 
@@ -141,15 +143,15 @@ int map_arrays(const void* infos, uint32_t count, Call call) {
     if (!enforcing() || infos == nullptr || count == 0) return call();
     constexpr uint32_t few = 16;
     MapInfo few_infos[few];
-    uint8_t few_held[few];
+    uint16_t few_held[few];
     Maps maps{few_infos, few_held, count};
-    const uint64_t bytes = count * (sizeof(MapInfo) + 1);
+    const uint64_t bytes = count * (sizeof(MapInfo) + sizeof(uint16_t));
     void* many = count > few ? pages(bytes) : few_infos;
     if (many == nullptr) return cuda_out_of_memory;
     memcpy(many, infos, count * sizeof(MapInfo));
     if (count > few) {
         maps.list = static_cast<MapInfo*>(many);
-        maps.held = static_cast<uint8_t*>(many) + count * sizeof(MapInfo);
+        maps.held = reinterpret_cast<uint16_t*>(static_cast<MapInfo*>(many) + count);
     }
     const int status = hold_and_call(maps, call);
     if (count > few) unmap(many, bytes);

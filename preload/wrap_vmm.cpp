@@ -16,25 +16,39 @@ int device_of(const void* properties) {
     return words[2] == location_device ? static_cast<int>(words[3]) : -1;
 }
 
-// A handle's value may come again as soon as the driver has released it, and an address as soon as
-// it is unmapped, so the lock is held over those calls. It is not held over calls that add a
-// holder: a multicast object lets them wait until other threads have added their devices.
-int map(const Mapping& mapping, uint64_t offset, uint64_t flags, cuMemMap_function function) {
-    bool is_known = false;
+int map(uint64_t address, uint64_t bytes, uint64_t offset, uint64_t handle, uint64_t flags,
+        cuMemMap_function function) {
+    Memory memory;
     {
         const Guard guard(physical.lock);
         if (!physical.mappings.promise()) return cuda_out_of_memory;
-        is_known = hold(mapping.handle);
+        memory = hold(handle);
     }
-    const int status = function(mapping.address, mapping.bytes, offset, mapping.handle, flags);
+    const int status = function(address, bytes, offset, handle, flags);
     const Guard guard(physical.lock);
-    if (status == cuda_success && is_known) {
-        physical.mappings.keep(mapping);
+    if (status == cuda_success && memory.life != 0) {
+        physical.mappings.keep({address, bytes, memory, ++physical.numbers});
         return status;
     }
     physical.mappings.withdraw();
-    if (is_known) let_go(mapping.handle);
+    if (memory.life != 0) let_go(memory);
     if (status == cuda_success) count_unknown_handle();
+    return status;
+}
+
+// What an address is mapped to is held meanwhile: it could be unmapped before it is known that
+// there is a reference more.
+int retain(void* handle, void* address, cuMemRetainAllocationHandle_function function) {
+    Memory memory;
+    {
+        const Guard guard(physical.lock);
+        memory = physical.mappings.memory_at(reinterpret_cast<uint64_t>(address));
+        if (memory.life != 0) memory = hold(memory.handle);
+    }
+    const int status = function(handle, address);
+    const Guard guard(physical.lock);
+    if (status == cuda_success) add_reference(*static_cast<uint64_t*>(handle));
+    if (memory.life != 0) let_go(memory);
     return status;
 }
 
@@ -71,20 +85,22 @@ int cuMemRelease(uint64_t handle) {
     auto* function = real<cuMemRelease_function>(entry_cuMemRelease);
     if (function == nullptr) return cuda_not_initialized;
     if (!enforcing()) return function(handle);
-    const Guard guard(physical.lock);
+    Memory memory;
+    {
+        const Guard guard(physical.lock);
+        memory = memory_of(handle);
+    }
     const int status = function(handle);
-    if (status == cuda_success) drop_reference(handle);
+    if (status != cuda_success) return status;
+    const Guard guard(physical.lock);
+    drop_reference(memory);
     return status;
 }
 
 int cuMemRetainAllocationHandle(void* handle, void* addr) {
     auto* function = real<cuMemRetainAllocationHandle_function>(entry_cuMemRetainAllocationHandle);
     if (function == nullptr) return cuda_not_initialized;
-    if (!enforcing()) return function(handle, addr);
-    const Guard guard(physical.lock);
-    const int status = function(handle, addr);
-    if (status == cuda_success) add_reference(*static_cast<uint64_t*>(handle));
-    return status;
+    return enforcing() ? retain(handle, addr, function) : function(handle, addr);
 }
 
 int cuMemExportToShareableHandle(void* shareableHandle, uint64_t handle, uint32_t handleType,
@@ -120,17 +136,19 @@ int cuMemMap(uint64_t ptr, uint64_t size, uint64_t offset, uint64_t handle, uint
     auto* function = real<cuMemMap_function>(entry_cuMemMap);
     if (function == nullptr) return cuda_not_initialized;
     if (!enforcing()) return function(ptr, size, offset, handle, flags);
-    return map({ptr, size, handle}, offset, flags, function);
+    return map(ptr, size, offset, handle, flags, function);
 }
 
 int cuMemUnmap(uint64_t ptr, uint64_t size) {
     auto* function = real<cuMemUnmap_function>(entry_cuMemUnmap);
     if (function == nullptr) return cuda_not_initialized;
     if (!enforcing()) return function(ptr, size);
-    const Guard guard(physical.lock);
+    const uint64_t last = last_number();
     const int status = function(ptr, size);
-    if (status == cuda_success)
-        physical.mappings.remove(ptr, size, [](const Mapping& mapping) { let_go(mapping.handle); });
+    if (status != cuda_success) return status;
+    const Guard guard(physical.lock);
+    physical.mappings.remove(ptr, size, last,
+                             [](const Mapping& mapping) { let_go(mapping.memory); });
     return status;
 }
 }

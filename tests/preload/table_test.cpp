@@ -63,15 +63,30 @@ TEST_CASE("one unmap takes the mappings that begin in its range, in any order of
     MappingList list;
     for (const std::uint64_t at : {50u, 10u, 30u, 20u, 40u}) {
         REQUIRE(list.promise());
-        list.keep({at, 10, at * 100});
+        list.keep({at, 10, {at * 100, 1}});
     }
     std::uint64_t sum = 0;
-    list.remove(20, 20, [&](const Mapping& mapping) { sum += mapping.handle; });
+    list.remove(20, 20, 9, [&](const Mapping& mapping) { sum += mapping.memory.handle; });
     CHECK(sum == 5000);
     CHECK(list.size() == 3);
-    list.remove(0, 100, [&](const Mapping& mapping) { sum += mapping.handle; });
+    list.remove(0, 100, 9, [&](const Mapping& mapping) { sum += mapping.memory.handle; });
     CHECK(sum == 15000);
     CHECK(list.size() == 0);
+    list.forget();
+}
+
+TEST_CASE("an unmap takes no mapping that came after its number, and what came last is found") {
+    MappingList list;
+    for (const std::uint64_t number : {1u, 2u, 3u}) {
+        REQUIRE(list.promise());
+        list.keep({number == 1 ? 5u : 10u, 10, {number, 1}, number});
+    }
+    CHECK(list.memory_at(10).handle == 3);
+    std::uint64_t sum = 0;
+    list.remove(0, 100, 2, [&](const Mapping& mapping) { sum += mapping.memory.handle; });
+    CHECK(sum == 3);
+    CHECK(list.size() == 1);
+    CHECK(list.memory_at(19).handle == 3);
     list.forget();
 }
 
@@ -79,12 +94,12 @@ TEST_CASE("an address is found in the mapping that it lies in, not in a gap") {
     MappingList list;
     for (const std::uint64_t at : {100u, 300u}) {
         REQUIRE(list.promise());
-        list.keep({at, 100, at});
+        list.keep({at, 100, {at, 1}});
     }
     const std::pair<std::uint64_t, std::uint64_t> places[] = {
         {99, 0}, {100, 100}, {199, 100}, {200, 0}, {299, 0}, {300, 300}, {399, 300}, {400, 0}};
     for (const auto& [address, handle] : places)
-        CHECK(list.handle_at(address) == handle);
+        CHECK(list.memory_at(address).handle == handle);
     list.forget();
-    CHECK(list.handle_at(100) == 0);
+    CHECK(list.memory_at(100).life == 0);
 }

@@ -31,6 +31,37 @@ def together(name, first, then, after=False):
 """ + START + "context = cu.must_out('cuCtxGetCurrent')\n"
 
 
+# A kernel that waits for what another thread does next keeps such a call waiting in the driver, and with it whoever waits for it here.
+WAITS = {
+    "cuMemUnmap": "lambda: cu.call('cuMemUnmap', view, 8 * MIB)",
+    "cuMemRelease": "lambda: cu.call('cuMemRelease', handle)",
+    "cuMulticastUnbind": "lambda: cu.call('cuMulticastUnbind', object, 0, 0, 8 * MIB)",
+    "cuMemRetainAllocationHandle": "lambda: cu.out('cuMemRetainAllocationHandle', view)[0]",
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_what_one_thread_does_with_physical_memory_keeps_no_other_waiting(bench: Bench, name: str) -> None:
+    share = bench.share(LIMIT)
+    script = THREADS + f"""
+handle, other, object = memory(8), memory(8), team(64, 0); view, place_ = mapped(handle, 8), place(16)
+cu.must('cuMulticastBindMem', object, 0, handle, 0, 8 * MIB, 0)
+cu.must('cuMemRelease', cu.must_out('cuMemRetainAllocationHandle', view)); cu.call('cuMulticastUnbind', object, 0, 32 * MIB, 8 * MIB); cu.call('cuMemUnmap', place_, 8 * MIB)
+def work():
+    fresh = memory(8)
+    cu.must('cuMemMap', place_, 8 * MIB, 0, fresh, 0); cu.must('cuMulticastBindMem', object, 16 * MIB, other, 0, 8 * MIB, 0)
+    cu.must('cuMulticastUnbind', object, 0, 16 * MIB, 8 * MIB); cu.must('cuMemUnmap', place_, 8 * MIB); cu.must('cuMemRelease', fresh)
+    return held()
+found = together({name!r}, {WAITS[name]}, work)
+for call in (('cuMemUnmap', view, 8 * MIB), ('cuMulticastUnbind', object, 0, 0, 8 * MIB), ('cuMemRelease', handle)):
+    if call[0] != {name!r}: cu.must(*call)
+for last in (other, object, *([handle] if 'Retain' in {name!r} else [])): cu.must('cuMemRelease', last)
+print(json.dumps([*found, held()]))
+"""
+    assert bench.python(script) == [16, 0, 0]
+    assert [share.slot(0)[key] for key in ("vmm", "errors", "unknown_handles")] == [0, 0, 0]
+
+
 GRAPH = """
 stream, graph, graph_exec, pointer = cu.must_out('cuStreamCreate', 0), ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
 cu.must('cuStreamBeginCapture_v2', stream, 2)
