@@ -2,6 +2,7 @@
 
 #include "preload/marks.hpp"
 #include "preload/os.hpp"
+#include "preload/pools.hpp"
 
 namespace preload {
 
@@ -297,6 +298,19 @@ void settle_overhead(const Reservation& made) {
     if (made.share < 0) return;
     assume(process.shares[made.share], made.bytes);
     ledger::add(own_slot(made.share).in_flight, static_cast<uint64_t>(-1));
+}
+
+void keep_block(const Record& record) {
+    Record before;
+    blocks.insert(record, before);
+    if (before.key != 0) block_gone(before);
+}
+
+void block_gone(const Record& record) {
+    if (record.kind == Kind::pool_block)
+        pool_block_freed(record);
+    else
+        release(record.share, record.bytes, gauge_of(record.kind));
 }
 
 drawbridge_gauge gauge_of(Kind kind) {

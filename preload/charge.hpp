@@ -77,6 +77,12 @@ void trim_pools();
 /// for each `tries`.
 bool retry_after_reap(int share, int status, int& tries);
 
+/// Remembers a block that the driver has made. What had its address before is gone, with its
+/// context or by a way that nobody sees, and is uncharged.
+void keep_block(const Record& record);
+/// Uncharges a block that the driver has freed.
+void block_gone(const Record& record);
+
 /// A driver call that makes a block: reserves, calls, settles, remembers.
 /// `call` answers a CUresult; `key` gives the address afterwards.
 template <class Call, class Key>
@@ -95,14 +101,14 @@ int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call,
     pass(Mark::made);
     settle(made, bytes, gauge_of(kind));
     pass(Mark::settled);
-    if (made.share >= 0) blocks.insert({key(), bytes, owner, static_cast<int16_t>(made.share), kind});
+    if (made.share >= 0) keep_block({key(), bytes, owner, static_cast<int16_t>(made.share), kind});
     return status;
 }
 
-/// A driver call that frees a block, which `give_back` uncharges. The record goes out first:
-/// another thread may be given the address at once.
-template <class Call, class GiveBack>
-int free_block(uint64_t key, Call call, GiveBack give_back) {
+/// A driver call that frees a block. The record goes out first: another thread may be given the
+/// address at once.
+template <class Call>
+int free_block(uint64_t key, Call call) {
     Record record;
     const bool known = blocks.take(key, record);
     pass(Mark::forgotten);
@@ -112,13 +118,8 @@ int free_block(uint64_t key, Call call, GiveBack give_back) {
     if (status != cuda_success)
         blocks.insert(record);
     else
-        give_back(record);
+        block_gone(record);
     return status;
-}
-
-/// Uncharges a block that is counted by itself.
-inline void release_block(const Record& record) {
-    release(record.share, record.bytes, gauge_of(record.kind));
 }
 
 }  // namespace preload

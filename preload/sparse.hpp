@@ -1,6 +1,7 @@
 #pragma once
 // Arrays without memory of their own, to which a program maps physical memory afterwards.
 
+#include "preload/aside.hpp"
 #include "preload/status.hpp"
 #include "preload/table.hpp"
 
@@ -31,8 +32,8 @@ int destroy_array(uint64_t array, Call call) {
     return status;
 }
 
-/// The arrays of a context are gone with it.
-void sparse_arrays_gone(uint64_t context);
+/// Takes the records of a context's arrays out, which die with it; `all` holds them afterwards.
+void take_sparse_arrays(uint64_t context, Aside& all);
 
 /// Forgets all arrays, in a forked child.
 void forget_sparse_arrays();

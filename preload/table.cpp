@@ -46,12 +46,14 @@ bool Table::Part::grow() {
     return true;
 }
 
-bool Table::insert(const Record& record) {
+bool Table::insert(const Record& record, Record& before) {
+    before.key = 0;
     if (record.key == 0) return true;
     Part& part = part_of(record.key);
     const Guard guard(part.lock);
     Record* place = part.find(record.key);
     if (place != nullptr) {
+        before = *place;
         *place = record;
         return true;
     }

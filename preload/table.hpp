@@ -26,8 +26,13 @@ struct Record {
 /// A hash table without constructor; zero-initialised means empty. Key 0 is no key.
 class Table {
 public:
-    /// Adds or replaces. False where no memory could be had.
-    bool insert(const Record& record);
+    /// Adds or replaces. False where no memory could be had. `before`: what was replaced; its key
+    /// is 0 where nothing was.
+    bool insert(const Record& record, Record& before);
+    bool insert(const Record& record) {
+        Record before;
+        return insert(record, before);
+    }
     /// Removes the entry of a key and gives it.
     bool take(uint64_t key, Record& record);
     bool find(uint64_t key, Record& record);

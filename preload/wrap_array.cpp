@@ -51,7 +51,7 @@ template <class Call>
 int destroy(void* handle, Call call) {
     if (!enforcing()) return call();
     const auto array = reinterpret_cast<uint64_t>(handle);
-    return destroy_array(array, [=] { return free_block(array, call, release_block); });
+    return destroy_array(array, [=] { return free_block(array, call); });
 }
 
 }  // namespace

@@ -10,35 +10,74 @@ namespace {
 
 constexpr uint64_t primary_mark = uint64_t{1} << 32;
 
-// Context -> bytes of overhead; `owner` is the device, marked if it is a primary context.
+// Context -> bytes of overhead; `owner` is the device, marked if it is a primary context, and
+// `life` how often it was attached to.
 Table contexts;
+int32_t retains[max_devices];  // of primary contexts, as far as seen
+Mutex making;                  // so that a primary context is counted once
 
 void context_made(void* context, int device, bool primary) {
     const int share = share_of_device(device);
     const auto key = reinterpret_cast<uint64_t>(context);
-    Record known;
-    if (share < 0 || (primary && contexts.find(key, known))) return;
+    if (share < 0) return;
     const uint64_t bytes = limits_of(share).context_bytes;
+    const Guard guard(making);
+    Record before;
+    if (primary && contexts.find(key, before)) return;
     add_overhead(share, bytes);
     contexts.insert({key, bytes, static_cast<uint64_t>(device) | (primary ? primary_mark : 0),
-                     static_cast<int16_t>(share), Kind::linear});
+                     static_cast<int16_t>(share), Kind::linear},
+                    before);
+    if (before.key != 0) drop_overhead(before.share, before.bytes);  // its handle came again
 }
 
-// The driver frees linear memory, arrays and modules with the context; handles of virtual memory
-// and pools live on (seen on driver 580).
-void context_gone(uint64_t context) {
-    Record record;
-    forget_gate(context);
-    if (contexts.take(context, record)) drop_overhead(record.share, record.bytes);
-    blocks.remove_if([context](const Record& block) {
-        const bool dies = block.owner == context && block.kind != Kind::pool_block &&
-                          block.kind != Kind::vmm_handle;
-        if (dies) release(block.share, block.bytes, gauge_of(block.kind));
-        return dies;
-    });
-    sparse_arrays_gone(context);
-    refresh_pools();
-}
+// What is known of a context, out of the tables while the driver destroys it: its own handle may
+// come again at once, and so may addresses and handles of what dies with it. Those are linear
+// memory, arrays and modules; handles of virtual memory and pools live on (seen on driver 580).
+class Dying {
+public:
+    explicit Dying(uint64_t context) {
+        if (context == 0) return;
+        forget_gate(context);
+        contexts.take(context, context_);
+        blocks.remove_if([&](const Record& block) {
+            return block.owner == context && block.kind != Kind::pool_block &&
+                   block.kind != Kind::vmm_handle && blocks_.add(block);
+        });
+        take_sparse_arrays(context, arrays_);
+    }
+
+    void gone() const {
+        if (context_.key != 0) drop_overhead(context_.share, context_.bytes);
+        blocks_.each(block_gone);
+        arrays_.each(sparse_array_gone);
+        refresh_pools();
+    }
+
+    // What has come again meanwhile is another's.
+    void put_back() const {
+        if (context_.key != 0) contexts.insert(context_);
+        blocks_.each([](const Record& block) {
+            Record now;
+            if (blocks.find(block.key, now))
+                block_gone(block);
+            else
+                blocks.insert(block);
+        });
+        arrays_.each(put_sparse_array_back);
+    }
+
+    /// Whether there is a context of this handle again.
+    bool came_again() const {
+        Record now;
+        return context_.key != 0 && contexts.find(context_.key, now);
+    }
+
+private:
+    Record context_;
+    Aside blocks_;
+    Aside arrays_;
+};
 
 uint64_t primary_of(int device) {
     uint64_t found = 0;
@@ -56,27 +95,72 @@ int created(int status, void* context, int device, bool primary) {
 }
 
 template <class Call>
-int destroy(void* context, Call call) {
+int destroy(uint64_t context, Call call) {
+    if (!enforcing()) return call();
+    const Dying dying(context);
     const int status = call();
-    if (status == cuda_success && enforcing()) context_gone(reinterpret_cast<uint64_t>(context));
+    status == cuda_success ? dying.gone() : dying.put_back();
     return status;
 }
 
-int released(int status, int device) {
+int attached(int status, void* context, int more) {
+    if (status == cuda_success && enforcing() && context != nullptr)
+        contexts.update(reinterpret_cast<uint64_t>(context), [more](Record& record) {
+            record.life = static_cast<uint16_t>(record.life + more);
+            return true;
+        });
+    return status;
+}
+
+// The last one that detaches destroys it.
+template <class Call>
+int detach(void* context, Call call) {
+    const auto key = reinterpret_cast<uint64_t>(context);
+    Record record;
+    if (enforcing() && contexts.find(key, record) && record.life > 0)
+        return attached(call(), context, -1);
+    return destroy(key, call);
+}
+
+bool is_active(int device) {
     uint32_t flags = 0;
     int active = 1;
-    if (status != cuda_success || !enforcing() || helpers.primary_state == nullptr ||
-        helpers.primary_state(device, &flags, &active) != cuda_success || active != 0)
-        return status;
+    return helpers.primary_state == nullptr ||
+           helpers.primary_state(device, &flags, &active) != cuda_success || active != 0;
+}
+
+// Which release is the last one is known after it alone; then another thread may have retained the
+// context again, and have memory in it. That is told from the old one's where the release was
+// expected to be the last.
+template <class Call>
+int release_primary(int device, Call call) {
+    if (!enforcing() || share_of_device(device) < 0) return call();
     const uint64_t context = primary_of(device);
-    if (context != 0) context_gone(context);
+    const bool is_expected = __atomic_load_n(&retains[device], __ATOMIC_RELAXED) == 1;
+    const Dying expected(is_expected ? context : 0);
+    const int status = call();
+    if (status == cuda_success) __atomic_fetch_sub(&retains[device], 1, __ATOMIC_RELAXED);
+    const bool is_last = status == cuda_success && !is_active(device);
+    if (is_last && !is_expected)
+        Dying(context).gone();
+    else if (is_last || expected.came_again())
+        expected.gone();
+    else
+        expected.put_back();
+    if (is_last && context != 0 && is_active(device))
+        context_made(reinterpret_cast<void*>(context), device, true);
     return status;
 }
 
-int reset(int status, int device) {
-    const uint64_t context = status == cuda_success && enforcing() ? primary_of(device) : 0;
-    if (context != 0) context_gone(context);
-    return status;
+int retained(int status, void* context, int device) {
+    if (status == cuda_success && share_of_device(device) >= 0)
+        __atomic_fetch_add(&retains[device], 1, __ATOMIC_RELAXED);
+    return created(status, context, device, true);
+}
+
+template <class Call>
+int reset(int device, Call call) {
+    return destroy(enforcing() ? primary_of(device) : 0, call);
 }
 
 // Stacks are taken for every thread that the device can hold at once, as soon as the limit is set
@@ -117,6 +201,9 @@ int set_limit(uint32_t limit, uint64_t value, Call call) {
 
 void forget_contexts() {
     contexts.forget();
+    for (int32_t& count : retains)
+        count = 0;
+    making = Mutex{};
 }
 
 }  // namespace preload
@@ -179,39 +266,56 @@ int cuVDPAUCtxCreate_v2(void* pCtx, uint32_t flags, int device, uint32_t vdpDevi
 
 int cuDevicePrimaryCtxRetain(void* pctx, int dev) {
     auto* function = real<cuDevicePrimaryCtxRetain_function>(entry_cuDevicePrimaryCtxRetain);
-    return function == nullptr ? cuda_not_initialized
-                               : created(function(pctx, dev), pctx, dev, true);
+    return function == nullptr ? cuda_not_initialized : retained(function(pctx, dev), pctx, dev);
 }
 
 int cuCtxDestroy(void* ctx) {
     auto* function = real<cuCtxDestroy_function>(entry_cuCtxDestroy);
-    return function == nullptr ? cuda_not_initialized : destroy(ctx, [=] { return function(ctx); });
+    return function == nullptr
+               ? cuda_not_initialized
+               : destroy(reinterpret_cast<uint64_t>(ctx), [=] { return function(ctx); });
 }
 
 int cuCtxDestroy_v2(void* ctx) {
     auto* function = real<cuCtxDestroy_v2_function>(entry_cuCtxDestroy_v2);
-    return function == nullptr ? cuda_not_initialized : destroy(ctx, [=] { return function(ctx); });
+    return function == nullptr
+               ? cuda_not_initialized
+               : destroy(reinterpret_cast<uint64_t>(ctx), [=] { return function(ctx); });
+}
+
+int cuCtxAttach(void* pctx, uint32_t flags) {
+    auto* function = real<cuCtxAttach_function>(entry_cuCtxAttach);
+    if (function == nullptr) return cuda_not_initialized;
+    const int status = function(pctx, flags);
+    return status == cuda_success ? attached(status, *static_cast<void**>(pctx), 1) : status;
+}
+
+int cuCtxDetach(void* ctx) {
+    auto* function = real<cuCtxDetach_function>(entry_cuCtxDetach);
+    return function == nullptr ? cuda_not_initialized : detach(ctx, [=] { return function(ctx); });
 }
 
 int cuDevicePrimaryCtxRelease(int dev) {
     auto* function = real<cuDevicePrimaryCtxRelease_function>(entry_cuDevicePrimaryCtxRelease);
-    return function == nullptr ? cuda_not_initialized : released(function(dev), dev);
+    return function == nullptr ? cuda_not_initialized
+                               : release_primary(dev, [=] { return function(dev); });
 }
 
 int cuDevicePrimaryCtxRelease_v2(int dev) {
     auto* function =
         real<cuDevicePrimaryCtxRelease_v2_function>(entry_cuDevicePrimaryCtxRelease_v2);
-    return function == nullptr ? cuda_not_initialized : released(function(dev), dev);
+    return function == nullptr ? cuda_not_initialized
+                               : release_primary(dev, [=] { return function(dev); });
 }
 
 int cuDevicePrimaryCtxReset(int dev) {
     auto* function = real<cuDevicePrimaryCtxReset_function>(entry_cuDevicePrimaryCtxReset);
-    return function == nullptr ? cuda_not_initialized : reset(function(dev), dev);
+    return function == nullptr ? cuda_not_initialized : reset(dev, [=] { return function(dev); });
 }
 
 int cuDevicePrimaryCtxReset_v2(int dev) {
     auto* function = real<cuDevicePrimaryCtxReset_v2_function>(entry_cuDevicePrimaryCtxReset_v2);
-    return function == nullptr ? cuda_not_initialized : reset(function(dev), dev);
+    return function == nullptr ? cuda_not_initialized : reset(dev, [=] { return function(dev); });
 }
 
 int cuCtxSetLimit(uint32_t limit, uint64_t value) {

@@ -1,6 +1,5 @@
 // Linear, pitched and managed memory, and freeing of every kind of pointer.
 #include "preload/charge.hpp"
-#include "preload/pools.hpp"
 #include "preload/resolve.hpp"
 
 namespace {
@@ -43,17 +42,15 @@ int allocate_pitched(void* place, void* pitch, uint64_t width, uint64_t height, 
     const uint64_t bytes = pitched_bytes(*static_cast<Size*>(pitch), height);
     settle(made, bytes, DRAWBRIDGE_GAUGE_LINEAR);
     if (made.share >= 0)
-        blocks.insert({*static_cast<Pointer*>(place), bytes, current_context(),
-                       static_cast<int16_t>(made.share), Kind::linear});
+        keep_block({*static_cast<Pointer*>(place), bytes, current_context(),
+                    static_cast<int16_t>(made.share), Kind::linear});
     return status;
 }
 
 template <class Call>
 int free_pointer(uint64_t pointer, Call call) {
     if (!enforcing() || pointer == 0) return call();
-    return free_block(pointer, call, [](const Record& record) {
-        record.kind == Kind::pool_block ? pool_block_freed(record) : release_block(record);
-    });
+    return free_block(pointer, call);
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ int allocate(void* place, uint64_t bytes, void* pool, int stream_device, Call ca
         return make_block(device, ledger::rounded_linear(bytes), Kind::linear, 0, call, key);
     const int status = allocate_within(at, bytes, call, undo);
     if (status == cuda_success)
-        blocks.insert({key(), bytes, static_cast<uint64_t>(at), static_cast<int16_t>(share),
+        keep_block({key(), bytes, static_cast<uint64_t>(at), static_cast<int16_t>(share),
                     Kind::pool_block});
     return status;
 }

@@ -179,17 +179,8 @@ void sparse_array_gone(const Record& record) {
     drop_pieces(record.bytes);
 }
 
-void sparse_arrays_gone(uint64_t context) {
-    Record found;
-    do {
-        found = {};
-        arrays.remove_if([&](const Record& array) {
-            if (array.owner != context || (found.key != 0 && found.key != array.key)) return false;
-            found = array;
-            return true;
-        });
-        if (found.key != 0) sparse_array_gone(found);
-    } while (found.key != 0);
+void take_sparse_arrays(uint64_t context, Aside& all) {
+    arrays.remove_if([&](const Record& array) { return array.owner == context && all.add(array); });
 }
 
 void forget_sparse_arrays() {

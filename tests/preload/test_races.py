@@ -106,6 +106,123 @@ print(json.dumps([*found, *answers, dead(b'a pool that is gone')]))
     assert bench.python(script) == [None, 2, 0, 0]
 
 
+def test_an_address_that_comes_again_before_its_context_is_gone_for_all_is_anothers(bench: Bench) -> None:
+    share = bench.share(LIMIT)
+    script = THREADS + """
+second = cu.must_out('cuCtxCreate_v2', 0, 0); pointer = cu.must_out('cuMemAlloc_v2', 64 * MIB); cu.must('cuCtxSetCurrent', context)
+again = together('cuCtxDestroy_v2', lambda: cu.call('cuCtxDestroy_v2', second), lambda: cu.must_out('cuMemAlloc_v2', 64 * MIB), after=True)
+found = [again[0] == pointer, held()]
+cu.must('cuMemFree_v2', pointer); print(json.dumps([*found, held()]))
+"""
+    assert bench.python(script) == [True, 64, 0]
+    assert [share.slot(0)[key] for key in ("linear", "errors")] == [0, 0]
+
+
+def test_a_context_of_the_handle_of_one_that_goes_is_another(bench: Bench) -> None:
+    share = bench.share(LIMIT)
+    script = THREADS + """
+second = cu.must_out('cuCtxCreate_v2', 0, 0); cu.must_out('cuMemAlloc_v2', 64 * MIB); cu.must('cuCtxSetCurrent', context)
+def make(): return cu.must_out('cuCtxCreate_v2', 0, 0), cu.must_out('cuMemAlloc_v2', 32 * MIB)
+again = together('cuCtxDestroy_v2', lambda: cu.call('cuCtxDestroy_v2', second), make, after=True)
+found = [again[0][0] == second, held()]
+cu.must('cuCtxDestroy_v2', second); print(json.dumps([*found, held()]))
+"""
+    assert bench.python(script) == [True, CONTEXT // MIB + 32, 0]
+    assert [share.slot(0)[key] for key in ("linear", "errors")] == [0, 0]
+
+
+@pytest.mark.parametrize("stop", ["cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxGetState"])
+def test_a_primary_context_that_is_retained_again_meanwhile_is_charged(bench: Bench, stop: str) -> None:
+    """Where the one thread has released it, and before that one knows that it was the last."""
+    share = bench.share(LIMIT)
+    script = THREADS + f"""
+cu.call('cuDevicePrimaryCtxGetState', 0, (ctypes.c_uint32 * 1)(), (ctypes.c_int * 1)())
+cu.must_out('cuDevicePrimaryCtxRetain', 0); cu.must('cuDevicePrimaryCtxRelease_v2', 0)
+pointer = cu.must_out('cuMemAlloc_v2', 64 * MIB)
+def retain():
+    cu.must('cuCtxSetCurrent', cu.must_out('cuDevicePrimaryCtxRetain', 0))
+    return cu.must_out('cuMemAlloc_v2', 64 * MIB)
+again = together({stop!r}, lambda: cu.call('cuDevicePrimaryCtxRelease_v2', 0), retain, after=True)
+print(json.dumps(again[0] == pointer))
+"""
+    assert bench.python(script) is True
+    assert share.used() == [CONTEXT + 64 * MIB]
+    assert [share.slot(0)[key] for key in ("linear", "provisional", "errors")] == [64 * MIB, CONTEXT, 0]
+
+
+FAILING = THREADS + """
+import struct
+cu.library.standin_fail.restype = ctypes.c_ulong
+ledger = os.open(sys.argv[1], os.O_RDONLY)
+figures = [(ctypes.c_uint64 * 1)() for _ in range(2)]
+def charged(): return [*struct.unpack('<Q', os.pread(ledger, 8, 4096)), *struct.unpack('<7Q', os.pread(ledger, 56, 4096 + 8192 + 40))]
+def once_failing(name, *arguments):  # the driver first refuses, which changes nothing, and then grants
+    if not cu.library.standin_calls(name.encode()): cu.call(name, *([99 if 'Primary' in name else 0] * len(arguments)))
+    cu.call('cuMemGetInfo_v2', *figures)  # pools are looked at
+    before = charged()
+    assert cu.library.standin_fail(name.encode(), 999) == 1, name
+    assert (cu.call(name, *arguments), charged()) == (999, before), name
+    cu.must(name, *arguments)
+def made(name, *arguments):
+    value = ctypes.c_uint64()
+    once_failing(name, ctypes.byref(value), *arguments)
+    return value.value
+zero = charged()
+"""
+
+
+def test_what_the_driver_refuses_at_any_step_changes_nothing(bench: Bench) -> None:
+    share = bench.share(LIMIT)
+    script = FAILING + """
+second = made('cuCtxCreate_v2', 0, 0)
+one, two = made('cuMemAlloc_v2', 64 * MIB), made('cuMemAllocManaged', 8 * MIB, 1)
+plain = made('cuArray3DCreate_v2', array_description(1024, 1024, 0, 0x20, 1)); sparse = made('cuArray3DCreate_v2', array_description(512, 512, 0, 0x20, 1, SPARSE))
+handle = made('cuMemCreate', 8 * MIB, allocation_properties(0, 1, usage=1), 0); view = place(8)
+once_failing('cuMemMap', view, 8 * MIB, 0, handle, 0)
+again = made('cuMemRetainAllocationHandle', view)
+object = made('cuMulticastCreate', multicast_properties(1, 64 * MIB)); cu.must('cuMulticastAddDevice', object, 0)
+once_failing('cuMulticastBindMem', object, 0, handle, 0, 8 * MIB, 0); once_failing('cuMulticastBindAddr', object, 16 * MIB, view, 8 * MIB, 0)
+once_failing('cuMemMapArrayAsync', tiles(MAP, sparse, (0, 0, 0, 256, 256, 1), handle), 1, 0)
+for reference in (handle, again): once_failing('cuMemRelease', reference)
+once_failing('cuMemUnmap', view, 8 * MIB)
+for at in (0, 16): once_failing('cuMulticastUnbind', object, 0, at * MIB, 8 * MIB)
+with_tiles = charged()[4]; once_failing('cuArrayDestroy', sparse); found = [again == handle, with_tiles // MIB, charged()[4]]
+once_failing('cuMemRelease', object); once_failing('cuArrayDestroy', plain)
+pool = made('cuMemPoolCreate', pool_properties()); four, five = made('cuMemAllocFromPoolAsync', 8 * MIB, pool, 0), made('cuMemAllocAsync', 8 * MIB, 0)
+once_failing('cuMemFreeAsync', four, 0); once_failing('cuMemFree_v2', five); once_failing('cuMemPoolTrimTo', pool, 0); once_failing('cuMemPoolDestroy', pool)
+once_failing('cuCtxSetLimit', 0, 4096); once_failing('cuCtxSetLimit', 0, 1024)
+once_failing('cuMemFree_v2', two); once_failing('cuCtxDestroy_v2', second); cu.must('cuCtxSetCurrent', context); found.append(charged() == zero)
+made('cuMemAlloc_v2', 8 * MIB); once_failing('cuDevicePrimaryCtxReset_v2', 0); found.append(charged() == [0] * 8)
+made('cuDevicePrimaryCtxRetain', 0); cu.must('cuCtxSetCurrent', context); made('cuMemAlloc_v2', 8 * MIB); once_failing('cuDevicePrimaryCtxRelease_v2', 0)
+print(json.dumps([*found, charged() == [0] * 8]))
+"""
+    assert bench.python(script, str(share.folder / "ledger")) == [True, 8, 0, True, True, True]
+    assert [share.slot(0)[key] for key in ("errors", "in_flight", "unknown_handles")] == [0, 0, 0]
+
+
+def test_the_last_who_detaches_from_a_context_gives_it_back(bench: Bench) -> None:
+    share = bench.share(LIMIT)
+    script = HEAD + START + """
+found = []
+for n in range(8):
+    second = cu.must_out('cuCtxCreate_v2', 0, 0); cu.must_out('cuMemAlloc_v2', 64 * MIB)
+    if n % 2: cu.must_out('cuCtxAttach', 0); cu.must('cuCtxDetach', second); found.append(held())
+    cu.must('cuCtxDetach', second); cu.must('cuCtxSetCurrent', cu.must_out('cuDevicePrimaryCtxRetain', 0)); found.append(held())
+print(json.dumps(found))
+"""
+    assert bench.python(script) == [0, CONTEXT // MIB + 64, 0] * 4
+    assert share.slot(0)["errors"] == 0
+
+
+def test_a_pool_that_cannot_be_asked_stays_charged_as_it_was(bench: Bench) -> None:
+    bench.share(LIMIT)
+    script = FAILING + """
+cu.must_out('cuMemAllocAsync', 32 * MIB, 0); found = [held()]
+cu.library.standin_fail(b'cuMemPoolGetAttribute', 999); print(json.dumps([*found, held()]))
+"""
+    assert bench.python(script, str(bench.folder / "root" / "shares" / "claim-0" / "ledger")) == [32, 32]
+
+
 # ---------------------------------------------------------------------------------------------------- pools and cards
 
 
