@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cudart import check_cudart
+from holders import check_multicast, check_sparse
 from plan import CONTEXT, HERE, LIMIT, TREE, Bench, check, counts, has, has_command, has_module, not_run, program, results, run
 from share import FRONT_NAMES, MIB, UNLIMITED, FrontRoot, Share, built_ways, ways_to_libcuda
 def gpu_uuid() -> bytes | None:
@@ -283,7 +284,7 @@ def is_open_without(bench: Bench, ways: Path) -> None:
         check(f"front: without it {way} leads past the limit", done.stdout.startswith(f"0 {beyond} 0 0 "), [done.stdout, done.stderr[-300:]])
 
 
-CHECKS: list[Callable[[Bench], None]] = [check_ways, check_linear, check_real_use, check_kinds, check_killed, check_changed, check_overhead, check_views, check_refusals,
+CHECKS: list[Callable[[Bench], None]] = [check_ways, check_linear, check_real_use, check_kinds, check_multicast, check_sparse, check_killed, check_changed, check_overhead, check_views, check_refusals,
                                          check_front, check_cudart, check_cost, check_compute, check_frameworks]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from share import ways_to_libcuda
 pytestmark = pytest.mark.plain  # dlmopen and RTLD_DEEPBIND
 
 PLAN = TREE / "tests" / "gpu" / "run"
-MEMORY = ["ways", "linear", "real_use", "kinds", "killed", "changed", "overhead", "refusals", "front"]  # the rest needs the GPU's own programs
+MEMORY = ["ways", "linear", "real_use", "kinds", "multicast", "sparse", "killed", "changed", "overhead", "refusals", "front"]  # the rest needs the GPU's own programs
 WAYS = set(ways_to_libcuda(Path(), Path()))
 
 
@@ -38,7 +38,7 @@ def test_every_memory_check_passes_on_the_stand_in(tmp_path: Path) -> None:
     done = plan(tmp_path, *MEMORY)
     assert (done.returncode, lines(done.stdout, "FAIL")) == (0, set()), done
     passed = lines(done.stdout, "ok  ")
-    assert {line.split(":")[0] for line in passed} >= {"ways", "linear", "kinds", "killed", "front", "front beside the library"}
+    assert {line.split(":")[0] for line in passed} >= {"ways", "linear", "kinds", "multicast", "sparse", "killed", "front", "front beside the library"}
     for name in ("front", "front beside the library"):
         assert {f"{name}: {way} is refused at the limit" for way in WAYS} <= passed
     assert (tmp_path / "out" / "results.json").exists()
@@ -60,6 +60,31 @@ def test_a_library_that_holds_nobody_is_found(tmp_path: Path) -> None:
     kinds = {f"kinds: {kind} is refused at the limit and given back" for kind in ("linear", "async", "async freed by cuMemFree", "vmm", "array", "own pool")}
     assert failed >= kinds | {"linear: total is the limit everywhere", "refusals: no share at all", "refusals: limits of another boot"}
     assert any(line.startswith("killed:") for line in failed)
+
+
+HOLDERS = {
+    "multicast: memory is held until it is unbound", "multicast: memory is held until the object is gone", "multicast: memory is held bound by its address, until it is unbound",
+    "multicast: no more than the share, and all of it is back", "sparse: memory is held until the last tile is unmapped", "sparse: memory is held until the array is gone",
+    "sparse: no more than the share, and all of it is back",
+}  # fmt: skip
+
+
+def test_multicast_objects_and_sparse_arrays_hold_memory_as_the_driver_has_it(tmp_path: Path) -> None:
+    done = plan(tmp_path, "multicast", "sparse")
+    assert (done.returncode, lines(done.stdout, "ok  "), lines(done.stdout, "not run")) == (0, HOLDERS, set()), done
+
+
+def test_a_card_without_multicast_objects_and_sparse_arrays_is_told_of(tmp_path: Path) -> None:
+    done = plan(tmp_path, "multicast", "sparse", DRAWBRIDGE_STANDIN_LACKS="132,112")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"0 passed, 0 failed, {len(HOLDERS)} not run"), done
+    reasons = {"multicast": "the card and its driver have no multicast objects", "sparse": "the card and its driver have no sparse arrays"}
+    assert {line for line in done.stdout.splitlines() if line.startswith("not run")} == {f"not run: {name}: {reasons[name.split(':')[0]]}" for name in HOLDERS}
+
+
+def test_a_library_that_lets_go_of_what_others_hold_is_found(tmp_path: Path) -> None:
+    """A driver in its place: no limit at all."""
+    done = plan(tmp_path, "multicast", "sparse", library=STANDIN / "libcuda.so.1")
+    assert (done.returncode, lines(done.stdout, "FAIL") >= {name for name in HOLDERS if "share" in name}) == (1, True), done
 
 
 def with_cuda(cuda: Path) -> dict[str, str]:
