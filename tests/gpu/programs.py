@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "preload" / "record"))
 
-from holders import multicast, sparse  # noqa: E402, F401
+from held import multicast, sparse  # noqa: E402, F401
 from driver import MIB, Driver, Nvml, access_description, allocation_properties, array_description, pool_properties  # noqa: E402
 
 
