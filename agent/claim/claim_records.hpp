@@ -3,8 +3,6 @@
 
 #include "agent/claim/claim_record.hpp"
 
-#include <boost/iterator/indirect_iterator.hpp>
-
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
@@ -19,6 +17,26 @@ class ClaimRecords {
 public:
     using Shared = std::shared_ptr<const ClaimRecord>;
 
+    class Iterator {
+    public:
+        using value_type = ClaimRecord;
+        using difference_type = std::ptrdiff_t;
+
+        Iterator() = default;
+        explicit Iterator(std::vector<Shared>::const_iterator at) : at_(at) {}
+        const ClaimRecord& operator*() const { return **at_; }
+        const ClaimRecord* operator->() const { return at_->get(); }
+        Iterator& operator++() {
+            ++at_;
+            return *this;
+        }
+        Iterator operator++(int) { return Iterator(at_++); }
+        [[nodiscard]] bool operator==(const Iterator&) const = default;
+
+    private:
+        std::vector<Shared>::const_iterator at_;
+    };
+
     ClaimRecords() = default;
     ClaimRecords(std::initializer_list<ClaimRecord> records) {
         for (const ClaimRecord& record : records)
@@ -27,8 +45,8 @@ public:
 
     void add(Shared record) { records_.push_back(std::move(record)); }
     [[nodiscard]] std::size_t size() const { return records_.size(); }
-    [[nodiscard]] auto begin() const { return boost::make_indirect_iterator(records_.begin()); }
-    [[nodiscard]] auto end() const { return boost::make_indirect_iterator(records_.end()); }
+    [[nodiscard]] Iterator begin() const { return Iterator(records_.begin()); }
+    [[nodiscard]] Iterator end() const { return Iterator(records_.end()); }
 
 private:
     std::vector<Shared> records_;
