@@ -82,7 +82,8 @@ def test_the_copies_equal_their_originals_where_those_are_at_hand() -> None:
     for folder in ("cases", "reviews"):
         original, copy = shared / folder, run.ROOT / "tests" / folder
         if original.is_dir():
-            assert contents(original) == contents(copy), f"tests/{folder} is not what is in {original}"
+            # Cases of our own stand beside them.
+            assert contents(original).items() <= contents(copy).items(), f"tests/{folder} lacks what is in {original}"
     assert contents(run.ROOT / "tests" / "cases")
 
 
