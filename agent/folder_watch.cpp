@@ -1,11 +1,9 @@
 #include "agent/folder_watch.hpp"
 
-#include <array>
-#include <cerrno>
+#include "base/inotify.hpp"
+
 #include <cstdint>
-#include <cstring>
-#include <sys/inotify.h>
-#include <unistd.h>
+#include <string_view>
 #include <utility>
 
 namespace drawbridge::agent {
@@ -15,7 +13,6 @@ constexpr std::uint32_t file_events =
     IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_MODIFY | IN_CLOSE_WRITE;
 /// It may be back in its place, and who looked meanwhile has missed all files.
 constexpr std::uint32_t folder_events = IN_MOVE_SELF;
-constexpr std::size_t buffer_bytes = 16384;
 
 }  // namespace
 
@@ -35,23 +32,15 @@ bool InotifyFolderWatch::follow_path() {
 
 /// False where the kernel has told less than has happened.
 bool InotifyFolderWatch::take_events(std::set<std::string>& names) {
-    alignas(inotify_event) std::array<char, buffer_bytes> buffer{};
     bool is_complete = true;
-    while (true) {
-        const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return is_complete && got < 0 && errno == EAGAIN;
-        for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
-            inotify_event event{};
-            std::memcpy(&event, buffer.data() + at, sizeof event);
-            at += sizeof event;
+    const bool is_read = base::take_inotify_events(
+        inotify_.get(), [&](const inotify_event& event, std::string_view name) {
             const bool is_own = event.wd == watch_;
             if ((event.mask & IN_Q_OVERFLOW) != 0) is_complete = false;
             if (is_own && (event.mask & folder_events) != 0) is_complete = false;
-            if (is_own && event.len > 0) names.insert(buffer.data() + at);
-            at += event.len;
-        }
-    }
+            if (is_own && !name.empty()) names.emplace(name);
+        });
+    return is_complete && is_read;
 }
 
 std::optional<std::set<std::string>> InotifyFolderWatch::changed() {

@@ -5,7 +5,6 @@
 #include "preload/table.hpp"
 
 #include <stdint.h>
-#include <string.h>
 
 namespace preload {
 
@@ -30,16 +29,7 @@ public:
     }
 
 private:
-    bool grow() {
-        const uint64_t room = room_ == 0 ? 100 : room_ * 2;
-        auto* fresh = static_cast<Record*>(pages(room * sizeof(Record)));
-        if (fresh == nullptr) return false;
-        if (count_ != 0) memcpy(fresh, records_, count_ * sizeof(Record));
-        unmap(records_, room_ * sizeof(Record));
-        records_ = fresh;
-        room_ = room;
-        return true;
-    }
+    bool grow() { return grow_pages(records_, count_, room_, 100); }
 
     Record* records_ = nullptr;
     uint64_t count_ = 0;

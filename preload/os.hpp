@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 namespace preload {
@@ -72,6 +73,20 @@ void* map_file(int file, uint64_t size, bool writable);
 void unmap(void* address, uint64_t size);
 /// Zeroed private memory, in pages; null where there is none.
 void* pages(uint64_t size);
+
+/// Twice the room for items that lie in pages, or the first one where there is none; the items
+/// move. False where no memory could be had.
+template <class Item>
+bool grow_pages(Item*& items, uint64_t count, uint64_t& room, uint64_t first_room) {
+    const uint64_t more = room == 0 ? first_room : room * 2;
+    auto* fresh = static_cast<Item*>(pages(more * sizeof(Item)));
+    if (fresh == nullptr) return false;
+    if (count != 0) memcpy(fresh, items, count * sizeof(Item));
+    unmap(items, room * sizeof(Item));
+    items = fresh;
+    room = more;
+    return true;
+}
 
 /// Reads a small file whole and ends it with a null byte; the number of bytes, -1 where it fails.
 ssize_t read_text(const char* path, char* buffer, size_t size);

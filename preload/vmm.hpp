@@ -83,16 +83,7 @@ private:
         return low;
     }
 
-    bool grow() {
-        const uint64_t room = room_ == 0 ? 128 : room_ * 2;
-        auto* fresh = static_cast<Mapping*>(pages(room * sizeof(Mapping)));
-        if (fresh == nullptr) return false;
-        if (count_ != 0) memcpy(fresh, entries_, count_ * sizeof(Mapping));
-        unmap(entries_, room_ * sizeof(Mapping));
-        entries_ = fresh;
-        room_ = room;
-        return true;
-    }
+    bool grow() { return grow_pages(entries_, count_, room_, 128); }
 
     Mapping* entries_ = nullptr;
     uint64_t count_ = 0;

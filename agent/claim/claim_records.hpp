@@ -44,7 +44,6 @@ public:
     }
 
     void add(Shared record) { records_.push_back(std::move(record)); }
-    [[nodiscard]] std::size_t size() const { return records_.size(); }
     [[nodiscard]] Iterator begin() const { return Iterator(records_.begin()); }
     [[nodiscard]] Iterator end() const { return Iterator(records_.end()); }
 

@@ -1,19 +1,16 @@
 #include "agent/share/ledger_watch.hpp"
 
+#include "base/inotify.hpp"
 #include "preload/abi.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <sys/inotify.h>
-#include <unistd.h>
+#include <string_view>
 
 namespace drawbridge::agent {
 namespace {
 
 constexpr std::uint32_t listing_events =
     IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR;
-constexpr std::size_t buffer_bytes = 16384;
 
 }  // namespace
 
@@ -56,17 +53,10 @@ void LedgerWatch::take_event(int watch, std::uint32_t mask, LedgerNews& news) {
 
 LedgerNews LedgerWatch::take() {
     LedgerNews news{.listing = !sees_listing()};
-    alignas(inotify_event) std::array<char, buffer_bytes> buffer{};
-    while (true) {
-        const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
-        if (got <= 0) return news;
-        for (std::size_t at = 0; at < static_cast<std::size_t>(got);) {
-            inotify_event event{};
-            std::memcpy(&event, buffer.data() + at, sizeof event);
-            take_event(event.wd, event.mask, news);
-            at += sizeof event + event.len;
-        }
-    }
+    base::take_inotify_events(inotify_.get(), [&](const inotify_event& event, std::string_view) {
+        take_event(event.wd, event.mask, news);
+    });
+    return news;
 }
 
 }  // namespace drawbridge::agent
