@@ -13,11 +13,12 @@ std::size_t digest_of(const Notice& notice) {
 
 }  // namespace
 
-void Outbox::put(Notice notice, Time due) {
+void Outbox::put(Notice notice, Time due, Time latest) {
     const auto waiting = entries_.find(notice.key);
     if (waiting != entries_.end()) {
         if (waiting->second.notice == notice) return;
-        waiting->second = {.notice = std::move(notice), .number = ++numbers_, .due = due};
+        waiting->second = {
+            .notice = std::move(notice), .number = ++numbers_, .due = due, .latest = latest};
         return;
     }
     const auto before = delivered_.find(notice.key);
@@ -28,8 +29,16 @@ void Outbox::put(Notice notice, Time due) {
         ++overflown_;
     }
     std::string key = notice.key;
-    entries_.emplace(std::move(key),
-                     Entry{.notice = std::move(notice), .number = ++numbers_, .due = due});
+    entries_.emplace(
+        std::move(key),
+        Entry{.notice = std::move(notice), .number = ++numbers_, .due = due, .latest = latest});
+}
+
+void Outbox::hold(NoticeKind kind, Time until) {
+    for (auto& [key, entry] : entries_) {
+        if (entry.notice.kind != kind) continue;
+        entry.due = std::max(entry.due, std::min(until, entry.latest));
+    }
 }
 
 void Outbox::forget(std::string_view key) {

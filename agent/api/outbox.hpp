@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace drawbridge::agent {
 
@@ -57,7 +58,11 @@ public:
 
     /// Takes a notice; what was delivered last under its key is not sent again, and what waits
     /// under its key is replaced. Its first attempt comes at `due`.
-    void put(Notice notice, Time due);
+    void put(Notice notice, Time due) { put(std::move(notice), due, due); }
+    /// The same, and `hold` may put its first attempt off, to `latest` at most.
+    void put(Notice notice, Time due, Time latest);
+    /// What waits of a kind has its turn at `until` at the earliest, or at its latest time.
+    void hold(NoticeKind kind, Time until);
     /// Drops what waits under a key, and what is remembered of it.
     void forget(std::string_view key);
     /// The notice that has waited longest of those whose time has come; it stays until settled.
@@ -85,6 +90,7 @@ private:
         std::uint64_t number = 0;
         int failures = 0;
         Time due = {};
+        Time latest = {};
     };
 
     [[nodiscard]] Entry* current(const Turn& turn);

@@ -20,8 +20,9 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds call_time{15};
 // Many pods start at once. What a write of status takes of the API server and of its disk is taken
-// from the prepares behind it, which nobody may hold up.
-constexpr std::chrono::seconds status_delay{1};
+// from the prepares behind it, so it waits for a second without one, but not for ever.
+constexpr std::chrono::seconds status_quiet{1};
+constexpr std::chrono::seconds status_latest{5};
 // A gate that is off stays so until the API server is started anew.
 constexpr std::chrono::hours no_field_time{1};
 constexpr std::chrono::hours idle_time{1};
@@ -53,15 +54,18 @@ void Courier::wake() {
     before->set();
 }
 
-void Courier::put(Notice notice, std::chrono::milliseconds delay) {
-    outbox_.put(std::move(notice), parts_.clock.steady() + delay);
+void Courier::put(Notice notice) {
+    outbox_.put(std::move(notice), parts_.clock.steady());
     wake();
 }
 
 void Courier::prepared(ClaimRecord record) {
     asio::post(parts_.strand, [this, record = std::move(record)] {
-        if (no_status_until_ && parts_.clock.steady() < *no_status_until_) return;
-        put(status_notice(record), status_delay);
+        const auto now = parts_.clock.steady();
+        outbox_.hold(NoticeKind::claim_status, now + status_quiet);
+        if (no_status_until_ && now < *no_status_until_) return;
+        outbox_.put(status_notice(record), now + status_quiet, now + status_latest);
+        wake();
     });
 }
 

@@ -34,7 +34,8 @@ class Courier {
 public:
     explicit Courier(CourierParts parts);
 
-    /// Any thread. The claim's status is to show that record.
+    /// Any thread. The claim's status is to show that record, when no claim has been prepared for
+    /// a second, five seconds later at the most.
     void prepared(ClaimRecord record);
     /// Any thread. The kubelet has done with the claim: what waits for it is pointless.
     void unprepared(std::string claim_uid);
@@ -59,7 +60,7 @@ private:
     boost::asio::awaitable<Delivery> deliver(const Outbox::Turn& turn);
     Delivery judge(const Outbox::Turn& turn, const base::Result<base::JsonDocument>& answer);
     void note(const Outbox::Turn& turn, Delivery delivery, const std::string& reason);
-    void put(Notice notice, std::chrono::milliseconds delay = {});
+    void put(Notice notice);
     void wake();
 
     CourierParts parts_;

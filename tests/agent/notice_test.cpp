@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -141,6 +142,35 @@ TEST_CASE("a failed notice waits longer each time and holds up no other") {
     CHECK(outbox.next(now)->failures == 1);
     outbox.settle(*outbox.next(now), Delivery::again, now, wait);
     CHECK(outbox.due() == now + 2s);
+}
+
+TEST_CASE("what is held waits for quiet, up to its latest time, and holds up no other kind") {
+    Outbox outbox;
+    const Outbox::Time now{};
+    Notice status = notice("status");
+    status.kind = NoticeKind::claim_status;
+    outbox.put(status, now + 1s, now + 5s);
+    outbox.put(notice("event"), now);
+    CHECK(key_of(outbox, now) == "event");
+    outbox.settle(*outbox.next(now), Delivery::done, now, wait);
+    for (const auto held : {1s, 2s, 4s, 5s, 6s}) {
+        outbox.hold(NoticeKind::claim_status, now + held);
+        outbox.hold(NoticeKind::event, now + 9s);
+        CHECK(outbox.due() == now + std::min(held, 5s));
+    }
+    CHECK(key_of(outbox, now + 5s - 1ms).empty());
+    CHECK(key_of(outbox, now + 5s) == "status");
+}
+
+TEST_CASE("a hold brings no failed notice forward and puts off none without a later time") {
+    Outbox outbox;
+    const Outbox::Time now{};
+    outbox.put(notice("a"), now);
+    outbox.hold(NoticeKind::event, now + 3s);
+    REQUIRE(key_of(outbox, now) == "a");
+    outbox.settle(*outbox.next(now), Delivery::again, now, [](int) { return 60s; });
+    outbox.hold(NoticeKind::event, now + 3s);
+    CHECK(outbox.due() == now + 60s);
 }
 
 TEST_CASE("a forgotten notice that is under way does not come back") {
