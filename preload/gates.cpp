@@ -2,8 +2,8 @@
 #include "preload/gate.hpp"
 #include "preload/launch.hpp"
 #include "preload/os.hpp"
-#include "preload/pools.hpp"
 #include "preload/resolve.hpp"
+#include "preload/streams.hpp"
 
 namespace preload {
 namespace {

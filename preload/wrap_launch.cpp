@@ -1,6 +1,7 @@
 // Everything that starts work on the GPU passes one gate; graph launches do in wrap_graph.cpp.
 #include "preload/launch.hpp"
 #include "preload/resolve.hpp"
+#include "preload/streams.hpp"
 
 #include <string.h>
 
@@ -13,6 +14,35 @@ void* stream_of(const void* config) {
     void* stream = nullptr;
     if (config != nullptr) memcpy(&stream, static_cast<const char*>(config) + 32, sizeof stream);
     return stream;
+}
+
+// CUDA_LAUNCH_PARAMS: a function, seven 32-bit sizes, the stream, the parameters. Each kernel is of
+// another device, and its gate is that of its stream.
+struct OneOfMany {
+    void* function;
+    uint32_t sizes[8];
+    void* stream;
+    void* parameters;
+};
+static_assert(sizeof(OneOfMany) == 56);
+
+template <class Call>
+int launch_many(const void* list, uint32_t count, Call call) {
+    if (list == nullptr || count > max_devices || !any_gated()) return call();
+    const auto* kernels = static_cast<const OneOfMany*>(list);
+    Gated* gates[max_devices];
+    bool opened[max_devices] = {};
+    for (uint32_t at = 0; at < count; ++at) {
+        const InContextOf there(kernels[at].stream);
+        gates[at] = due_gate();
+        if (gates[at] != nullptr) opened[at] = look_before(*gates[at], kernels[at].stream, false);
+    }
+    const int status = call();
+    for (uint32_t at = 0; at < count; ++at) {
+        const InContextOf there(kernels[at].stream);
+        if (gates[at] != nullptr) look_after(*gates[at], kernels[at].stream, false, opened[at]);
+    }
+    return status;
 }
 
 }  // namespace
@@ -69,6 +99,15 @@ DRAWBRIDGE_LAUNCH(cuLaunchCooperativeKernel_ptsz, true, hStream,
                    uint32_t sharedMemBytes, void* hStream, void* kernelParams),
                   (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
                    hStream, kernelParams))
+
+int cuLaunchCooperativeKernelMultiDevice(void* launchParamsList, uint32_t numDevices,
+                                         uint32_t flags) {
+    auto* function = real<cuLaunchCooperativeKernelMultiDevice_function>(
+        entry_cuLaunchCooperativeKernelMultiDevice);
+    if (function == nullptr) return cuda_not_initialized;
+    return launch_many(launchParamsList, numDevices,
+                       [=] { return function(launchParamsList, numDevices, flags); });
+}
 
 DRAWBRIDGE_LAUNCH(cuLaunch, false, nullptr, (void* f), (f))
 

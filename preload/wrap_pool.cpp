@@ -2,6 +2,7 @@
 #include "preload/os.hpp"
 #include "preload/pools.hpp"
 #include "preload/resolve.hpp"
+#include "preload/streams.hpp"
 
 #include <string.h>
 
@@ -172,34 +173,6 @@ int device_of_properties(const void* properties) {
 }
 
 }  // namespace
-
-RelaxedCapture::RelaxedCapture() {
-    if (helpers.exchange_capture_mode != nullptr) helpers.exchange_capture_mode(&mode_);
-}
-
-RelaxedCapture::~RelaxedCapture() {
-    if (helpers.exchange_capture_mode != nullptr) helpers.exchange_capture_mode(&mode_);
-}
-
-int device_of_stream(void* stream) {
-    if (process.device_count == 1) return 0;
-    // 0, 1 and 2 are the default streams of the current context.
-    if (reinterpret_cast<uintptr_t>(stream) <= 2 || helpers.stream_context == nullptr)
-        return current_device();
-    void* context = nullptr;
-    if (helpers.stream_context(stream, &context) != cuda_success ||
-        helpers.context_push(context) != cuda_success)
-        return -1;
-    const int device = current_device();
-    helpers.context_pop(&context);
-    return device;
-}
-
-bool is_capturing(void* stream, bool per_thread) {
-    auto* ask = per_thread ? helpers.stream_capturing_ptsz : helpers.stream_capturing;
-    int state = 0;
-    return ask != nullptr && (ask(stream, &state) != cuda_success || state != 0);
-}
 
 void pool_block_freed(const Record& record) {
     const Guard guard(pools_lock);

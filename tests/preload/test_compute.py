@@ -49,6 +49,27 @@ def test_per_thread_streams_and_extended_launches_pass_the_same_gate(bench: Benc
     assert share.slot(0)["probes"] > 0
 
 
+MANY = """
+import struct
+cu.must('cuCtxSetCurrent', cu.must_out('cuDevicePrimaryCtxRetain', 1)); second = cu.must_out('cuStreamCreate', 0)
+cu.must('cuCtxSetCurrent', cu.must_out('cuDevicePrimaryCtxRetain', 0)); first = cu.must_out('cuStreamCreate', 0)
+kernels = b''.join(struct.pack('<Q8IQQ', 1, 1000, *[1] * 7, stream, 0) for stream in (first, second))
+began = time.monotonic()
+statuses = [cu.call('cuLaunchCooperativeKernelMultiDevice', kernels, 2, 0) for _ in range(200)]
+cu.must('cuCtxSynchronize'); print(json.dumps([statuses == [0] * 200, time.monotonic() - began, cu.must_out('cuCtxGetDevice')]))
+"""
+
+
+def test_a_kernel_on_several_cards_passes_the_gate_of_each(bench: Bench) -> None:
+    """The call of the oldest of such interfaces; here the card that is not the current one is limited."""
+    first, second = bench.share(LIMIT, "a", 0), bench.share(LIMIT, "b", 1, permille=250)
+    policy(second, FORCE)
+    statuses, seconds, current = bench.python(HEAD + MANY, DRAWBRIDGE_STANDIN_DEVICES="2")  # type: ignore[misc]
+    assert statuses and current == 0
+    assert seconds >= 0.8 - 0.1 - 0.16
+    assert (first.slot(0)["probes"], second.slot(0)["probes"] > 0) == (0, True)
+
+
 def test_without_a_limit_no_event_is_made(bench: Bench) -> None:
     share = bench.share(LIMIT)
     policy(share, FORCE)

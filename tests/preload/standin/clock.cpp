@@ -18,7 +18,16 @@ namespace {
 constexpr std::size_t queue_depth = 1024;
 
 struct Event {
+    const Context* context;
     std::uint64_t at = 0;
+};
+
+// CUDA_LAUNCH_PARAMS.
+struct LaunchOfOne {
+    void* function;
+    unsigned sizes[8];
+    Stream* stream;
+    void** parameters;
 };
 
 struct Queue {
@@ -82,17 +91,14 @@ std::uint64_t last_end() {
     return end;
 }
 
-bool capturing(const void* stream) {
-    const std::lock_guard guard(driver().lock);
-    for (const Stream* one : driver().streams)
-        if (one == stream) return one->capture != nullptr;
-    return false;
-}
-
 int record(Event* event, const void* stream) {
     if (event == nullptr) return invalid_handle;
-    if (capturing(stream)) return capture_implicit;
     const std::lock_guard guard(driver().lock);
+    for (const Stream* one : driver().streams) {
+        if (one != stream) continue;
+        if (one->capture != nullptr) return capture_implicit;
+        if (one->context != event->context) return invalid_handle;
+    }
     event->at = std::max(now(), queues()[stream].end);
     return success;
 }
@@ -140,9 +146,24 @@ int cuLaunchKernelEx(const char* config, void*, void**, void**) {
     return launch(stream, x);
 }
 
+int cuLaunchCooperativeKernelMultiDevice(const LaunchOfOne* list, unsigned count, unsigned) {
+    COUNT_CALL("cuLaunchCooperativeKernelMultiDevice");
+    for (unsigned at = 0; at < count; ++at) {
+        {
+            const std::lock_guard guard(driver().lock);
+            if (driver().streams.count(list[at].stream) == 0) return invalid_handle;
+            context_stack().push_back(list[at].stream->context);
+        }
+        const int status = launch(list[at].stream, list[at].sizes[0]);
+        context_stack().pop_back();
+        if (status != success) return status;
+    }
+    return success;
+}
+
 int cuEventCreate(Event** event, unsigned) {
     COUNT_CALL("cuEventCreate");
-    *event = new Event;
+    *event = new Event{current()};
     return success;
 }
 
