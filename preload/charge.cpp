@@ -36,6 +36,7 @@ void take_measured_overhead(Share& share) {
     const uint64_t now =
         __atomic_load_n(&share.limits->overhead_mib[share.view.slot], __ATOMIC_RELAXED);
     if (now == __atomic_load_n(&share.seen_overhead, __ATOMIC_RELAXED)) return;
+    __atomic_store_n(&share.view.left_mib, 0u, __ATOMIC_RELAXED);
     if (__atomic_exchange_n(&share.seen_overhead, now, __ATOMIC_RELAXED) == now || now == 0) return;
     __atomic_store_n(&share.left_bytes, uint64_t{0}, __ATOMIC_RELAXED);
     drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];

@@ -61,7 +61,10 @@ uint64_t usage(const View& view) {
 }
 
 uint64_t overhead_bytes(const View& view, uint32_t slot) {
-    return uint64_t{__atomic_load_n(&view.limits->overhead_mib[slot], __ATOMIC_RELAXED)} * mib;
+    const uint32_t now = __atomic_load_n(&view.limits->overhead_mib[slot], __ATOMIC_RELAXED);
+    const bool is_left =
+        slot == view.slot && now == __atomic_load_n(&view.left_mib, __ATOMIC_RELAXED);
+    return is_left ? 0 : now * mib;
 }
 
 uint64_t held(const View& view, uint32_t slot) {

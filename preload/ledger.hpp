@@ -21,6 +21,8 @@ struct View {
     const drawbridge_limits* limits = nullptr;
     drawbridge_ledger* ledger = nullptr;
     uint32_t slot = 0;
+    uint32_t left_mib = 0;  // what the slot's last process was measured with: not ours, as long as
+                            // it lies there
 };
 
 /// The fields of `limits` that are decided upon, as one consistent copy.

@@ -70,6 +70,9 @@ bool owner_gone(const drawbridge_slot& slot, uint64_t names) {
     if (!same_place(slot, names)) return false;
     const uint32_t pid = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
     if (pid == 0) return true;
+    const uint32_t flags = __atomic_load_n(&slot.flags, __ATOMIC_RELAXED);
+    // Ourselves, before we began another program.
+    if (pid == process_id() && (flags & DRAWBRIDGE_SLOT_NO_LOCKS) == 0) return true;
     return start_time_of(pid) != __atomic_load_n(&slot.start_time, __ATOMIC_RELAXED);
 }
 
@@ -87,9 +90,9 @@ void fill_slot(Share& share, uint32_t index, bool locked) {
     pass(Mark::claim_live);
     ledger::raise_slots_in_use(book, index + 1);
     share.view.slot = index;
-    share.holds_slot = true;
-    share.owner_pid = slot.pid;
-    share.seen_overhead = __atomic_load_n(&share.limits->overhead_mib[index], __ATOMIC_RELAXED);
+    share.view.left_mib = __atomic_load_n(&share.limits->overhead_mib[index], __ATOMIC_RELAXED);
+    share.seen_overhead = share.view.left_mib;
+    __atomic_store_n(&share.holds_slot, true, __ATOMIC_RELEASE);
 }
 
 bool try_claim(Share& share, uint32_t index, bool locks) {

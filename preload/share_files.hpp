@@ -14,12 +14,13 @@ struct Share {
     drawbridge_limits* limits = nullptr;
     int file = -1;  // the ledger, whose lock on our byte says that we live
     bool holds_slot = false;
-    uint32_t owner_pid = 0;  // of the slot
-    int next = -1;           // another share of the same device
+    int next = -1;  // another share of the same device
     uint64_t seen_overhead = 0;
     uint64_t left_bytes = 0;  // assumed for memory that others may hold, and since when
     uint64_t left_at = 0;
-    uint32_t deciding = 0;  // 1 while a thread of this process has the lock of denials
+    uint64_t looked_at = 0;  // for slots of the dead, before a report
+    uint64_t reaped_at = 0;  // some were found
+    uint32_t deciding = 0;   // 1 while a thread of this process has the lock of denials
     ledger::Limits cached;
     char name[208] = {};  // folder, for messages
 };

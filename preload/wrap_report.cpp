@@ -9,15 +9,16 @@ namespace preload {
 namespace {
 
 constexpr uint64_t reap_interval_ns = 100000000;
-uint64_t last_reap;
 
 // Reports follow the living: at most ten times a second the slots of the dead are freed.
 void reap_sometimes(Share& share) {
-    if (!share.holds_slot || ledger::slots_in_use(*share.view.ledger) < 2) return;
+    if (!__atomic_load_n(&share.holds_slot, __ATOMIC_ACQUIRE) ||
+        ledger::slots_in_use(*share.view.ledger) < 2)
+        return;
     const uint64_t now = monotonic_ns();
-    uint64_t before = __atomic_load_n(&last_reap, __ATOMIC_RELAXED);
+    uint64_t before = __atomic_load_n(&share.looked_at, __ATOMIC_RELAXED);
     if (now - before < reap_interval_ns) return;
-    if (__atomic_compare_exchange_n(&last_reap, &before, now, false, __ATOMIC_RELAXED,
+    if (__atomic_compare_exchange_n(&share.looked_at, &before, now, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED))
         reap(share);
 }

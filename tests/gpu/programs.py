@@ -205,6 +205,15 @@ def hold() -> dict[str, object]:
     return {}
 
 
+def measured() -> dict[str, object]:
+    """Says what is free, and again after a line of input."""
+    cu = Driver()
+    cu.start()
+    print(json.dumps({"free": cu.free_bytes()}), flush=True)
+    sys.stdin.readline()
+    return {"free": cu.free_bytes()}
+
+
 def ways() -> dict[str, object]:
     """The same function by every way a program can get it: all must be one address, the wrapper's."""
     cu = Driver()

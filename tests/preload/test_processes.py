@@ -1,0 +1,75 @@
+"""Processes and their slots: what a death, a fork or another program in the same process leaves behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import CONTEXT, TREE, Bench
+from share import MIB
+
+LIMIT = 3000 * MIB
+HEAD = f"import sys, json, os, ctypes, signal; sys.path.insert(0, {str(TREE / 'tests/preload/record')!r}); from driver import *; cu = Driver(); "
+
+
+@pytest.mark.parametrize(("left", "measured", "held"), [(300, 300, CONTEXT), (700, 700, CONTEXT), (700, 0, CONTEXT), (700, 701, 701 * MIB), (700, 200, 200 * MIB)])
+def test_what_a_slots_last_process_was_measured_with_is_not_the_next_ones(bench: Bench, left: int, measured: int, held: int) -> None:
+    """The agent clears it within a second; until then a program that is started anew would miss as much."""
+    share = bench.share(LIMIT)
+    share.set_overhead(0, left)
+    script = HEAD + "cu.start(); print(cu.free_bytes(), flush=True); sys.stdin.readline(); print(json.dumps([cu.out('cuMemAlloc_v2', 2 * MIB)[0], cu.free_bytes()]), flush=True)"
+    with subprocess.Popen([sys.executable, "-c", script], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin and child.stdout and child.stdout.readline() == f"{LIMIT - CONTEXT}\n"
+        assert (share.used()[0], share.slot(0)["provisional"]) == (CONTEXT, CONTEXT)
+        share.set_overhead(0, measured)
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert json.loads(child.stdout.readline()) == [0, LIMIT - held - 2 * MIB]
+
+
+def test_a_process_that_begins_another_program_holds_nothing_of_the_first_one(bench: Bench) -> None:
+    """Its pid and its start are the same."""
+    share = bench.share(LIMIT)
+    second = HEAD + "cu.start(); print(json.dumps([cu.free_bytes(), cu.out('cuMemAlloc_v2', 2000 * MIB)[0]]))"
+    first = HEAD + "cu.start(); cu.must_out('cuMemAlloc_v2', 2000 * MIB); os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
+    assert bench.python(first, second) == [LIMIT - CONTEXT, 0]
+    assert share.slot(0)["state"] == 0
+
+
+def test_reports_follow_the_dead_on_every_card(bench: Bench) -> None:
+    """Who asks for one card and then for the next sees what the dead held go on both."""
+    for device in (0, 1):
+        bench.share(LIMIT, f"claim-{device}", device)
+    hold = HEAD + """
+cu.must('cuInit', 0)
+for device in (0, 1): cu.must('cuCtxSetCurrent', cu.must_out('cuDevicePrimaryCtxRetain', device)); cu.must_out('cuMemAlloc_v2', 100 * MIB)
+print('ready', flush=True); sys.stdin.readline()
+"""
+    look = HEAD + """
+cu.must('cuInit', 0); contexts = [cu.must_out('cuDevicePrimaryCtxRetain', device) for device in (0, 1)]
+for line in sys.stdin:
+    found = []
+    for context in contexts: cu.must('cuCtxSetCurrent', context); found.append((cu.total_bytes() - cu.free_bytes()) // MIB)
+    print(json.dumps(found), flush=True)
+"""
+    pipe, environment = subprocess.PIPE, bench.environment(DRAWBRIDGE_STANDIN_DEVICES="2")
+    victim, witness = (subprocess.Popen([sys.executable, "-c", script], env=environment, stdin=pipe, stdout=pipe, text=True) for script in (hold, look))
+    assert victim.stdout and victim.stdout.readline() == "ready\n"
+
+    def ask() -> list[int]:
+        assert witness.stdin and witness.stdout
+        witness.stdin.write("\n")
+        witness.stdin.flush()
+        return list(json.loads(witness.stdout.readline()))
+
+    assert ask() == [2 * (CONTEXT // MIB) + 100] * 2
+    victim.send_signal(signal.SIGKILL)
+    victim.communicate()
+    found = ask()
+    while found[0] != CONTEXT // MIB:  # at most ten times a second
+        found = ask()
+    assert ask() == [CONTEXT // MIB] * 2
+    witness.communicate()
