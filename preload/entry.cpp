@@ -71,13 +71,17 @@ int take_shares() {
         learn_device(device);
         if (!claim_for(device, problem)) return refuse(problem.text);
     }
-    if (!fork_handler_set)
-        fork_handler_set = __register_atfork(nullptr, nullptr, &in_child, nullptr) == 0;
     set_mode(Mode::enforcing);
     return cuda_success;
 }
 
 }  // namespace
+
+void follow_forks() {
+    if (!fork_handler_set)
+        fork_handler_set = __register_atfork(nullptr, nullptr, &in_child, nullptr) == 0;
+}
+
 }  // namespace preload
 
 extern "C" {

@@ -5,6 +5,7 @@
 #include "preload/pools.hpp"
 #include "preload/sparse.hpp"
 #include "preload/state.hpp"
+#include "preload/view.hpp"
 #include "preload/vmm.hpp"
 
 namespace preload {
@@ -14,6 +15,7 @@ void forget_blocks() {
     forget_contexts();
     forget_gates();
     forget_graphs();
+    forget_handles();
     forget_pools();
     forget_sparse_arrays();
     forget_vmm();

@@ -73,6 +73,8 @@ Mode load_shares() {
     const Guard guard(starting);
     if (mode_now() == Mode::unknown) {
         mode = find_shares();
+        // The lock on a slot belongs to who opened the ledger: a child opens it anew.
+        if (mode != Mode::dormant) follow_forks();
         set_mode(mode);
     }
     return mode_now();

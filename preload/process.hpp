@@ -64,6 +64,9 @@ int current_device();
 /// The calling thread's context as a number, 0 where it has none.
 uint64_t current_context();
 
+/// From now on a forked child knows nothing of what its parent knew (entry.cpp).
+void follow_forks();
+
 /// Called in a forked child: drops everything that belongs to the parent.
 void forget_parent();
 

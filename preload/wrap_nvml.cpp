@@ -40,13 +40,7 @@ struct Sample {
 static_assert(sizeof(MemoryV2) == 40 && sizeof(ProcessV1) == 16 && sizeof(ProcessV2) == 24 &&
               sizeof(Sample) == 32);
 
-constexpr int max_handles = 64;
-struct Known {
-    void* device;
-    int share;
-};
-Known known[max_handles];
-SpinLock known_lock;
+Table handles;  // of devices that have a share
 
 int hex(char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -80,14 +74,11 @@ int ask_share(void* device) {
 int share_of_handle(void* device) {
     const Mode mode = load_shares();
     if (mode != Mode::ready && mode != Mode::enforcing) return -1;
-    const Guard guard(known_lock);
-    Known* free = nullptr;
-    for (Known& entry : known) {
-        if (entry.device == device) return entry.share;
-        if (entry.device == nullptr && free == nullptr) free = &entry;
-    }
+    Record known;
+    const auto key = reinterpret_cast<uint64_t>(device);
+    if (handles.find(key, known)) return known.share;
     const int share = ask_share(device);
-    if (free != nullptr && share >= 0) *free = {device, share};
+    if (share >= 0) handles.insert({key, 0, 0, static_cast<int16_t>(share)});
     return share;
 }
 
@@ -176,6 +167,10 @@ int samples(int share, Sample* out, uint32_t* count) {
 }
 
 }  // namespace
+
+void forget_handles() {
+    handles.forget();
+}
 
 bool setting_refused() {
     const Mode mode = load_shares();

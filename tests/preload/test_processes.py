@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import CONTEXT, TREE, Bench
+from conftest import CONTEXT, MARKED, TREE, Bench
 from share import MIB
 
 LIMIT = 3000 * MIB
@@ -37,6 +37,43 @@ def test_a_process_that_begins_another_program_holds_nothing_of_the_first_one(be
     first = HEAD + "cu.start(); cu.must_out('cuMemAlloc_v2', 2000 * MIB); os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
     assert bench.python(first, second) == [LIMIT - CONTEXT, 0]
     assert share.slot(0)["state"] == 0
+
+
+@pytest.mark.parametrize("mark", ["claim_locked", "claim_cleared"])
+def test_children_of_a_process_that_has_looked_have_slots_of_their_own(bench: Bench, mark: str) -> None:
+    """Who asks NVML for a share opens its ledger; a lock on a slot is that of whoever opened it. One child has the lock on its
+    slot, and nothing in it yet, when the next one takes its own; and both are freed when they have gone."""
+    marked = Bench(bench.folder / "marked", MARKED)
+    share = marked.share(LIMIT)
+    script = HEAD + """
+nvml = Nvml(); nvml.device_used()
+def child(mark=None):
+    go, done = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        if mark: os.environ['DRAWBRIDGE_MARK'] = mark
+        os.read(go[0], 1)
+        cu.start(); cu.must_out('cuMemAlloc_v2', 100 * MIB); os.write(done[1], b'1'); signal.pause()
+    os.write(go[1], b'1')
+    return pid, done[0]
+first = child(f"{sys.argv[1]}:{signal.SIGSTOP:d}")
+os.waitpid(first[0], os.WUNTRACED)
+second = child(); os.read(second[1], 1)
+os.kill(first[0], signal.SIGCONT); os.read(first[1], 1)
+print(json.dumps([first[0], second[0]]), flush=True); sys.stdin.readline()
+for pid, _ in (first, second): os.kill(pid, 9); os.waitpid(pid, 0)
+print('gone', flush=True); sys.stdin.readline()
+"""
+    with subprocess.Popen([sys.executable, "-c", script, mark], env=marked.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdin and parent.stdout
+        pids = json.loads(parent.stdout.readline())
+        slots = [share.slot(index) for index in range(len(share.used()))]
+        assert sorted((slot["pid"], slot["linear"]) for slot in slots if slot["state"]) == sorted((pid, 100 * MIB) for pid in pids)
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        assert parent.stdout.readline() == "gone\n"
+        assert marked.python(HEAD + "cu.start(); print(cu.free_bytes())") == LIMIT - CONTEXT
+        parent.communicate("\n")
 
 
 def test_reports_follow_the_dead_on_every_card(bench: Bench) -> None:
