@@ -47,12 +47,13 @@ void SpinLock::lock() {
 
 int open_file(const char* path, bool writable) {
     const KeepErrno keep;
-    return open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY);
+    const int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY;
+    return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, 0));
 }
 
 void close_file(int file) {
     const KeepErrno keep;
-    if (file >= 0) close(file);
+    if (file >= 0) syscall(SYS_close, file);
 }
 
 namespace {
@@ -104,8 +105,8 @@ ssize_t read_text(const char* path, char* buffer, size_t size) {
     const KeepErrno keep;
     const int file = open_file(path, false);
     if (file < 0) return -1;
-    const ssize_t got = read(file, buffer, size - 1);
-    close(file);
+    const ssize_t got = syscall(SYS_read, file, buffer, size - 1);
+    close_file(file);
     if (got >= 0) buffer[got] = '\0';
     return got;
 }
@@ -142,7 +143,7 @@ void sleep_ns(uint64_t nanoseconds) {
     const KeepErrno keep;
     const timespec span = {static_cast<time_t>(nanoseconds / 1000000000u),
                            static_cast<long>(nanoseconds % 1000000000u)};
-    nanosleep(&span, nullptr);
+    syscall(SYS_nanosleep, &span, nullptr);
 }
 
 uint32_t process_id() {
@@ -174,7 +175,7 @@ void complain(const char* text) {
     char line[512];
     const int length = snprintf(line, sizeof line, "drawbridge: %s\n", text);
     const size_t size = length < 0 ? 0 : static_cast<size_t>(length);
-    if (write(STDERR_FILENO, line, size < sizeof line ? size : sizeof line - 1) < 0) return;
+    syscall(SYS_write, STDERR_FILENO, line, size < sizeof line ? size : sizeof line - 1);
 }
 
 }  // namespace preload

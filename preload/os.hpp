@@ -1,6 +1,6 @@
 #pragma once
 // What the library asks of the kernel, with symbols that glibc 2.17 has. No function here changes
-// errno for the caller.
+// errno for the caller, or is one in which a thread that was cancelled ends: locks may be held.
 
 #include <stddef.h>
 #include <stdint.h>

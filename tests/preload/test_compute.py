@@ -3,7 +3,10 @@ shares and throughput are measured on a virtual clock in gate_test.cpp."""
 
 from __future__ import annotations
 
-from conftest import TREE, Bench
+import subprocess
+from pathlib import Path
+
+from conftest import HERE, SECONDS, STANDIN, TREE, Bench
 from share import MIB, OBSERVE_ONLY, Share
 
 DEFAULT, FORCE, DISABLE = 0, 1, 2
@@ -147,6 +150,17 @@ print(json.dumps([limited(0), limited(1), at(0), at(1)]))
     for share in shares:
         # Of a program that nothing holds no launch is counted: those under the limit alone.
         assert share.slot(0)["throttle_ns"] > 0 and 0 < share.slot(0)["launches"] <= 200
+
+
+def test_a_thread_that_is_cancelled_while_a_launch_waits_ends_behind_it(bench: Bench, tmp_path: Path) -> None:
+    """The driver's launch is no place where a cancelled thread ends; here it would end with a lock in its hands."""
+    share = forced(bench, 10)
+    program = str(tmp_path / "cancelled")
+    subprocess.run(["gcc", "-w", "-pthread", "-o", program, HERE / "programs" / "cancelled.c", STANDIN / "libcuda.so.1"], check=True)
+    with subprocess.Popen([program], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin and child.stdout and child.stdout.readline() == "cancelled\n"
+        share.write("limits", 144, "<I", 1000)
+        assert child.communicate("\n", timeout=SECONDS)[0] == "1 0\n"
 
 
 def test_a_capture_sees_no_event_and_no_wait(bench: Bench) -> None:
