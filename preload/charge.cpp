@@ -12,7 +12,6 @@ namespace {
 
 constexpr uint64_t reap_memory_ns = 2000000000;
 constexpr uint64_t agent_silence_ns = 10000000000;
-uint64_t reaped_at;
 
 void refresh_limits(Share& share) {
     const uint64_t generation = __atomic_load_n(&share.limits->generation, __ATOMIC_ACQUIRE);
@@ -53,14 +52,21 @@ void uncharge(Share& share, uint64_t bytes) {
 // measure, so that goes into it too, and into the word.
 void assume(Share& share, uint64_t bytes) {
     uint64_t& assumed = share.view.ledger->slot[share.view.slot].provisional;
-    const uint64_t before = ledger::load(assumed);
     const uint64_t measured = ledger::overhead_bytes(share.view, share.view.slot);
-    const uint64_t lacking = measured > before ? measured - before : 0;
-    ledger::charge(share.view, lacking);
-    ledger::add(assumed, lacking + bytes);
+    uint64_t before = ledger::load(assumed);
+    uint64_t charged = 0;
+    uint64_t lacking = 0;
+    do {
+        lacking = measured > before ? measured - before : 0;
+        if (lacking > charged) ledger::charge(share.view, lacking - charged);
+        if (lacking > charged) charged = lacking;
+    } while (!__atomic_compare_exchange_n(&assumed, &before, before + lacking + bytes, false,
+                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    if (charged > lacking) uncharge(share, charged - lacking);  // another thread was first
 }
 
-void drop_assumed(Share& share, uint64_t bytes) {
+// Up to so many bytes; how many.
+uint64_t drop_assumed(Share& share, uint64_t bytes) {
     uint64_t& assumed = share.view.ledger->slot[share.view.slot].provisional;
     uint64_t now = __atomic_load_n(&assumed, __ATOMIC_RELAXED);
     uint64_t less = 0;
@@ -69,6 +75,7 @@ void drop_assumed(Share& share, uint64_t bytes) {
     } while (!__atomic_compare_exchange_n(&assumed, &now, now - less, false, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED));
     if (less != 0) uncharge(share, less);
+    return less;
 }
 
 // What was left to a measure that nobody takes is given back where room is needed: the agent is
@@ -113,18 +120,18 @@ bool charge_exactly(Share& share, uint64_t bytes) {
 
 // The slow way: one process of the share at a time, after the dead are gone and the own pools are
 // as small as can be.
-bool charge_slowly(Share& share, uint64_t bytes) {
+bool decide(int first, Share& share, uint64_t bytes) {
     if (bytes > ledger::absurd_bytes || !check_ledger(share)) return false;
     const bool locked = lock_denials(share);
     pass(Mark::denying);
     __atomic_store_n(&share.view.ledger->arbiter, 1u, __ATOMIC_SEQ_CST);
     pass(Mark::arbitrating);
-    if (reap(share) != 0) __atomic_store_n(&reaped_at, monotonic_ns(), __ATOMIC_RELAXED);
+    reap(share);
     refresh_pools();
     drop_unmeasured(share);
     bool granted = charge_exactly(share, bytes);
     if (!granted) {
-        trim_pools();
+        trim_pools(first);
         granted = charge_exactly(share, bytes);
     }
     for (int tries = 0; !granted && tries < 5 && others_in_flight(share); ++tries) {
@@ -150,14 +157,11 @@ bool charge_at_once(Share& share, uint64_t bytes) {
     return false;
 }
 
-bool charge_share(Share& share, uint64_t bytes) {
-    if (charge_at_once(share, bytes)) return true;
+bool charge_slowly(int first, Share& share, uint64_t bytes) {
     drawbridge_slot& slot = share.view.ledger->slot[share.view.slot];
     ledger::add(slot.in_flight, 1);
-    if (charge_slowly(share, bytes)) return true;
+    if (decide(first, share, bytes)) return true;
     ledger::add(slot.in_flight, static_cast<uint64_t>(-1));
-    ledger::add(slot.denied, 1);
-    ledger::add(slot.denied_bytes, bytes);
     return false;
 }
 
@@ -177,11 +181,10 @@ const ledger::Limits& limits_of(int share) {
     return process.shares[share].cached;
 }
 
+// On the first of a device's shares that has room.
 template <class Charge>
-bool reserve_by(int device, uint64_t bytes, Reservation& made, Charge charge) {
+bool reserve_by(int first, uint64_t bytes, Reservation& made, Charge charge) {
     made = {};
-    const int first = enforcing() ? share_of_device(device) : -1;
-    if (first < 0) return true;
     for (int share = first; share >= 0; share = process.shares[share].next) {
         if (!charge(process.shares[share], bytes)) continue;
         made = {share, bytes};
@@ -191,15 +194,23 @@ bool reserve_by(int device, uint64_t bytes, Reservation& made, Charge charge) {
         made = {};
         break;
     }
-    return false;
+    return first < 0;
 }
 
 bool reserve(int device, uint64_t bytes, Reservation& made) {
-    return reserve_by(device, bytes, made, charge_share);
+    if (reserve_at_once(device, bytes, made)) return true;
+    const int first = share_of_device(device);
+    if (reserve_by(first, bytes, made, [first](Share& share, uint64_t wanted) {
+            return charge_slowly(first, share, wanted);
+        }))
+        return true;
+    ledger::add(own_slot(first).denied, 1);
+    ledger::add(own_slot(first).denied_bytes, bytes);
+    return false;
 }
 
 bool reserve_at_once(int device, uint64_t bytes, Reservation& made) {
-    return reserve_by(device, bytes, made, charge_at_once);
+    return reserve_by(enforcing() ? share_of_device(device) : -1, bytes, made, charge_at_once);
 }
 
 void cancel(const Reservation& made) {
@@ -268,10 +279,11 @@ void add_overhead(int share, uint64_t bytes) {
     assume(process.shares[share], bytes);
 }
 
-void drop_overhead(int share, uint64_t bytes) {
-    if (share < 0) return;
-    take_measured_overhead(process.shares[share]);  // with which the assumption has gone
-    drop_assumed(process.shares[share], bytes);
+void drop_overhead(int first, uint64_t bytes) {
+    for (int share = first; share >= 0; share = process.shares[share].next) {
+        take_measured_overhead(process.shares[share]);  // with which the assumption has gone
+        bytes -= drop_assumed(process.shares[share], bytes);
+    }
 }
 
 void leave_to_measure(int share, uint64_t bytes, drawbridge_gauge gauge) {
@@ -288,11 +300,9 @@ void leave_to_measure(int share, uint64_t bytes, drawbridge_gauge gauge) {
 
 bool reserve_overhead(int device, uint64_t bytes, Reservation& made) {
     made = {};
-    const int share = enforcing() ? share_of_device(device) : -1;
-    if (share < 0 || (limits_of(share).flags & DRAWBRIDGE_CHARGE_OVERHEAD) == 0) return true;
-    if (!charge_share(process.shares[share], bytes)) return false;
-    made = {share, bytes};
-    return true;
+    const int first = enforcing() ? share_of_device(device) : -1;
+    if (first < 0 || (limits_of(first).flags & DRAWBRIDGE_CHARGE_OVERHEAD) == 0) return true;
+    return reserve(device, bytes, made);
 }
 
 void settle_overhead(const Reservation& made) {
@@ -334,8 +344,12 @@ drawbridge_gauge gauge_of(Kind kind) {
 
 bool retry_after_reap(int share, int status, int& tries) {
     if (share < 0 || status != cuda_out_of_memory || tries >= 5) return false;
-    const uint64_t since = __atomic_load_n(&reaped_at, __ATOMIC_RELAXED);
-    if (since == 0 || monotonic_ns() - since > reap_memory_ns) return false;
+    uint64_t last = 0;
+    for (int other = 0; other < process.share_count; ++other) {
+        const uint64_t at = __atomic_load_n(&process.shares[other].reaped_at, __ATOMIC_RELAXED);
+        if (at > last) last = at;
+    }
+    if (last == 0 || monotonic_ns() - last > reap_memory_ns) return false;
     ++tries;
     sleep_ns(20000000);
     ledger::add(own_slot(share).oom_retries, 1);

@@ -26,7 +26,7 @@ bool reserve_at_once(int device, uint64_t bytes, Reservation& made);
 
 /// Charges without asking, for what is not refused (contexts). Overhead, see `add_overhead`.
 void add_overhead(int share, uint64_t bytes);
-void drop_overhead(int share, uint64_t bytes);
+void drop_overhead(int first, uint64_t bytes);
 /// Overhead that may be refused (stacks, heaps).
 bool reserve_overhead(int device, uint64_t bytes, Reservation& made);
 void settle_overhead(const Reservation& made);
@@ -70,12 +70,22 @@ const ledger::Limits& limits_of(int share);
 
 /// After a denial or before a report: what this process's pools hold now. Defined where pools are.
 void refresh_pools();
-void trim_pools();
+/// Gives back what pools and graphs of a device hold unused. `first`: the device's first share.
+void trim_pools(int first);
 
 /// True where a "no memory" of the driver is worth another try: slots of dead processes were freed
 /// less than two seconds ago and the driver may still be at it. Sleeps a little; at most 5 times
 /// for each `tries`.
 bool retry_after_reap(int share, int status, int& tries);
+/// A driver call that takes memory, repeated as long as that is worth it.
+template <class Call>
+int call_for_memory(int share, Call call) {
+    int tries = 0;
+    int status = call();
+    while (retry_after_reap(share, status, tries))
+        status = call();
+    return status;
+}
 
 /// Remembers a block that the driver has made. What had its address before is gone, with its
 /// context or by a way that nobody sees, and is uncharged.
@@ -84,25 +94,30 @@ void keep_block(const Record& record);
 void block_gone(const Record& record);
 
 /// A driver call that makes a block: reserves, calls, settles, remembers.
-/// `call` answers a CUresult; `key` gives the address afterwards.
-template <class Call, class Key>
-int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call, Key key) {
+/// `call` answers a CUresult; `key` and `size` give the address and the bytes afterwards.
+template <class Call, class Key, class Size>
+int make_block(int device, uint64_t expected, Kind kind, uint64_t owner, Call call, Key key,
+               Size size) {
     Reservation made;
-    if (!reserve(device, bytes, made)) return cuda_out_of_memory;
+    if (!reserve(device, expected, made)) return cuda_out_of_memory;
     pass(Mark::charged);
-    int tries = 0;
-    int status = call();
-    while (status == cuda_out_of_memory && retry_after_reap(made.share, status, tries))
-        status = call();
+    const int status = call_for_memory(made.share, call);
     if (status != cuda_success) {
         cancel(made);
         return status;
     }
     pass(Mark::made);
+    const uint64_t bytes = size();
     settle(made, bytes, gauge_of(kind));
     pass(Mark::settled);
     if (made.share >= 0) keep_block({key(), bytes, owner, static_cast<int16_t>(made.share), kind});
     return status;
+}
+
+/// One whose size is known before.
+template <class Call, class Key>
+int make_block(int device, uint64_t bytes, Kind kind, uint64_t owner, Call call, Key key) {
+    return make_block(device, bytes, kind, owner, call, key, [bytes] { return bytes; });
 }
 
 /// A driver call that frees a block. The record goes out first: another thread may be given the

@@ -10,8 +10,8 @@ void graph_memory_seen();
 /// Charges what the driver holds for graphs now.
 void refresh_graph_memory();
 
-/// Gives unused graph memory of all devices back.
-void trim_graph_memory();
+/// Gives unused graph memory back. `first`: the first share of the device.
+void trim_graph_memory(int first);
 
 /// Forgets everything, in a forked child.
 void forget_graphs();

@@ -15,11 +15,6 @@ bool fits(uint64_t held, uint64_t limit, uint64_t bytes) {
     return held <= limit && bytes <= limit - held;
 }
 
-// Words are written by tenants: a sum must not wrap whatever they hold.
-uint64_t saturating(uint64_t a, uint64_t b) {
-    return a + b < a ? UINT64_MAX : a + b;
-}
-
 }  // namespace
 
 void charge(const View& view, uint64_t bytes) {

@@ -45,6 +45,11 @@ void add(Word& word, uint64_t amount) {
     __atomic_fetch_add(&word, static_cast<Word>(amount), __ATOMIC_RELAXED);
 }
 
+/// A sum of words, which tenants write: it does not wrap, whatever they hold.
+inline uint64_t saturating(uint64_t a, uint64_t b) {
+    return a + b < a ? UINT64_MAX : a + b;
+}
+
 /// Adds to the own word.
 void charge(const View& view, uint64_t bytes);
 

@@ -197,8 +197,9 @@ uint32_t reap(Share& share) {
         }
         if (locked) unlock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index));
     }
-    if (reaped != 0 && share.holds_slot)
-        ledger::add(share.view.ledger->slot[share.view.slot].reaps, reaped);
+    if (reaped == 0) return 0;
+    __atomic_store_n(&share.reaped_at, monotonic_ns(), __ATOMIC_RELAXED);
+    if (share.holds_slot) ledger::add(share.view.ledger->slot[share.view.slot].reaps, reaped);
     return reaped;
 }
 

@@ -149,11 +149,11 @@ void refresh_graph_memory() {
         look_at_device(device);
 }
 
-void trim_graph_memory() {
+void trim_graph_memory(int first) {
     auto* trim = real<cuDeviceGraphMemTrim_function>(entry_cuDeviceGraphMemTrim);
     if (!__atomic_load_n(&seen, __ATOMIC_RELAXED) || trim == nullptr) return;
     for (int device = 0; device < process.device_count; ++device)
-        if (share_of_device(device) >= 0) trim_device(device, trim);
+        if (share_of_device(device) == first) trim_device(device, trim);
 }
 
 void forget_graphs() {

@@ -30,21 +30,11 @@ uint64_t pitched_bytes(uint64_t pitch, uint64_t height) {
 template <class Pointer, class Size, class Call>
 int allocate_pitched(void* place, void* pitch, uint64_t width, uint64_t height, Call call) {
     if (!enforcing() || width == 0 || height == 0) return call();
-    Reservation made;
     const uint64_t row =
         width > ledger::absurd_bytes ? width : (width + pitch_step - 1) / pitch_step * pitch_step;
-    if (!reserve(current_device(), pitched_bytes(row, height), made)) return cuda_out_of_memory;
-    const int status = call();
-    if (status != cuda_success) {
-        cancel(made);
-        return status;
-    }
-    const uint64_t bytes = pitched_bytes(*static_cast<Size*>(pitch), height);
-    settle(made, bytes, DRAWBRIDGE_GAUGE_LINEAR);
-    if (made.share >= 0)
-        keep_block({*static_cast<Pointer*>(place), bytes, current_context(),
-                    static_cast<int16_t>(made.share), Kind::linear});
-    return status;
+    return make_block(current_device(), pitched_bytes(row, height), Kind::linear, current_context(),
+                      call, key_at<Pointer>(place),
+                      [=] { return pitched_bytes(*static_cast<Size*>(pitch), height); });
 }
 
 template <class Call>

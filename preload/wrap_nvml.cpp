@@ -93,8 +93,18 @@ void each_process(int share, Each each) {
             each(slot);
 }
 
+// What a slot's process holds of a device, with its slots in the shares that come after.
 uint64_t bytes_of(int share, uint32_t slot) {
-    return ledger::held(process.shares[share].view, slot);
+    const drawbridge_slot& owner = process.shares[share].view.ledger->slot[slot];
+    uint64_t bytes = ledger::held(process.shares[share].view, slot);
+    for (int next = process.shares[share].next; next >= 0; next = process.shares[next].next)
+        each_process(next, [&](uint32_t other) {
+            const ledger::View& view = process.shares[next].view;
+            const drawbridge_slot& one = view.ledger->slot[other];
+            if (one.pid == owner.pid && one.start_time == owner.start_time)
+                bytes = ledger::saturating(bytes, ledger::held(view, other));
+        });
+    return bytes;
 }
 
 void fill(ProcessV1& entry, uint32_t pid, uint64_t bytes) {

@@ -42,11 +42,11 @@ int known_index_of(void* handle) {
     return index_of(handle);
 }
 
-// A place's pool, null where there is none that this process may trim.
-void* own_pool(int at) {
+// A place's pool, null where there is none of a device's that this process may trim.
+void* own_pool(int at, int share) {
     const Guard guard(pools_lock);
     const Pool& pool = pools[at];
-    return pool.destroyed || share_of(pool) < 0 ? nullptr : pool.handle;
+    return pool.destroyed || share_of(pool) != share ? nullptr : pool.handle;
 }
 
 int enroll(void* handle, int device) {
@@ -102,10 +102,7 @@ int allocate_within(int at, uint64_t bytes, Call call, Undo undo) {
     if (!reserve_at_once(device, chunks(bytes), made) && !has_room(pools[at].handle, bytes) &&
         !reserve(device, chunks(bytes), made))
         return cuda_out_of_memory;
-    int tries = 0;
-    int status = call();
-    while (status == cuda_out_of_memory && retry_after_reap(share, status, tries))
-        status = call();
+    const int status = call_for_memory(share, call);
     const bool granted = status == cuda_success;
     look_at(at, granted ? 1 : 0, made.share);
     if (made.share >= 0 && granted)
@@ -191,15 +188,15 @@ void refresh_pools() {
     refresh_graph_memory();
 }
 
-void trim_pools() {
+void trim_pools(int first) {
     const RelaxedCapture relaxed;
     auto* trim = real<cuMemPoolTrimTo_function>(entry_cuMemPoolTrimTo);
     for (int at = 0; trim != nullptr && at < pool_places; ++at) {
         const Guard guard(trim_lock);
-        void* pool = own_pool(at);
+        void* pool = own_pool(at, first);
         if (pool != nullptr) trim(pool, 0);
     }
-    trim_graph_memory();
+    trim_graph_memory(first);
     refresh_pools();
 }
 

@@ -38,7 +38,6 @@ int memory_info(void* free, void* total, Call call) {
     Word device_total = 0;
     const int status = call(&device_free, &device_total);
     if (status != cuda_success) return call(free, total);
-    refresh_pools();
     const ledger::Report seen = report_share(share, device_total, device_free);
     put<Word>(free, seen.free);
     put<Word>(total, seen.total);
@@ -57,6 +56,7 @@ int total_memory(int status, void* bytes, int device) {
 }  // namespace
 
 ledger::Report report_share(int first, uint64_t device_total, uint64_t device_free) {
+    if (enforcing()) refresh_pools();
     ledger::Limits sum;
     uint64_t used = 0;
     for (int share = first; share >= 0; share = process.shares[share].next) {
@@ -64,7 +64,7 @@ ledger::Report report_share(int first, uint64_t device_total, uint64_t device_fr
         const uint64_t limit = limits_of(share).memory_bytes;
         sum.memory_bytes =
             sum.memory_bytes + limit < limit ? DRAWBRIDGE_UNLIMITED : sum.memory_bytes + limit;
-        used += ledger::usage(process.shares[share].view);
+        used = ledger::saturating(used, ledger::usage(process.shares[share].view));
     }
     return ledger::report(sum, used, device_total, device_free);
 }

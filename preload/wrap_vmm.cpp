@@ -66,10 +66,8 @@ int cuMemCreate(void* handle, uint64_t size, void* prop, uint64_t flags) {
     Reservation made;
     const int device = device_of(prop);
     if (!reserve(device, size, made)) return cuda_out_of_memory;
-    int tries = 0;
-    int status = function(handle, size, prop, flags);
-    while (status == cuda_out_of_memory && retry_after_reap(made.share, status, tries))
-        status = function(handle, size, prop, flags);
+    const int status =
+        call_for_memory(made.share, [=] { return function(handle, size, prop, flags); });
     if (status != cuda_success || made.share < 0) {
         cancel(made);
         return status;

@@ -73,6 +73,8 @@ def test_every_kind_of_memory_is_counted_as_under_the_preloaded_library(bench: F
     other = Bench(tmp_path / "preloaded")
     programs = TREE / "tests" / "gpu" / "programs.py"
     for name in ("kinds", "linear"):
+        bench.root.clear()
+        other.root.clear()
         share = bench.share(2 << 30, name)
         other.share(2 << 30, name)
         ours, theirs = bench.python(programs, name, preload=preload), other.python(programs, name)

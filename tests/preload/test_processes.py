@@ -110,3 +110,29 @@ for line in sys.stdin:
         found = ask()
     assert ask() == [CONTEXT // MIB] * 2
     witness.communicate()
+
+
+TAKES = {
+    "cuMemAlloc_v2": "8 * MIB", "cuMemAllocPitch_v2": "ctypes.byref(ctypes.c_uint64()), 4096, 2048, 4", "cuMemAllocAsync": "8 * MIB, 0",
+    "cuMemCreate": "8 * MIB, allocation_properties(), 0", "cuArray3DCreate_v2": "array_description(1024, 1024, 0, 0x20, 1)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_memory_that_the_driver_still_takes_back_from_the_dead_is_waited_for(bench: Bench, name: str) -> None:
+    """Whoever finds a slot of the dead may be ahead of the driver; here a report does."""
+    share = bench.share(LIMIT)
+    hold = HEAD + "cu.start(); cu.must_out('cuMemAlloc_v2', 100 * MIB); print('ready', flush=True); sys.stdin.readline()"
+    take = HEAD + f"""
+cu.start(); {f"cu.call('{name}', 0, 0, 0, 0, 0)"}; print('ready', flush=True); sys.stdin.readline()
+while cu.total_bytes() - cu.free_bytes() > {CONTEXT}: pass
+cu.library.standin_fail({name.encode()!r}, 2); print(cu.out('{name}', {TAKES[name]})[0], flush=True)
+"""
+    pipe = subprocess.PIPE
+    victim, survivor = (subprocess.Popen([sys.executable, "-c", script], env=bench.environment(), stdin=pipe, stdout=pipe, text=True) for script in (hold, take))
+    for process in (victim, survivor):
+        assert process.stdout and process.stdout.readline() == "ready\n"
+    victim.kill()
+    victim.communicate()
+    assert survivor.communicate("\n")[0] == "0\n"
+    assert sum(share.slot(index)["oom_retries"] for index in range(2)) == 1

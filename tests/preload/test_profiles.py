@@ -109,6 +109,8 @@ def test_every_kind_of_memory_is_held_as_on_the_newest_driver(profile: str, benc
     newest = Bench(tmp_path / "newest")
     programs = TREE / "tests" / "gpu" / "programs.py"
     for name in ("kinds", "linear"):
+        bench.root.clear()
+        newest.root.clear()
         shares = bench.share(2 << 30, name), newest.share(2 << 30, name)
         assert on(bench, profile).python(programs, name) == newest.python(programs, name)
         ours, theirs = (share.slot(0) for share in shares)
