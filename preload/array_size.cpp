@@ -83,7 +83,7 @@ uint64_t array_bytes(const ArrayShape& shape) {
         shape.depth > ledger::absurd_bytes)
         return ledger::absurd_bytes + 1;
     const Cell cell = cell_of(shape.format, shape.channels);
-    const bool layered = (shape.flags & array_layered) != 0;
+    const bool layered = (shape.flags & (array_layered | array_cubemap)) != 0;
     uint64_t width = shape.width;
     uint64_t height = shape.height;
     uint64_t depth = shape.depth;

@@ -17,7 +17,12 @@ struct ArrayShape {
     uint32_t levels = 1;  // of a mipmapped array
 };
 
-enum : uint32_t { array_layered = 0x01, array_sparse = 0x40, array_deferred = 0x80 };
+enum : uint32_t {
+    array_layered = 0x01,
+    array_cubemap = 0x04,  // of six layers
+    array_sparse = 0x40,
+    array_deferred = 0x80
+};
 
 /// Bytes that the driver takes for all levels: rows of 64 bytes, in blocks of up to 128 rows,
 /// slices in blocks of up to 16, small ones in steps of 512 bytes and large ones of 2 MiB. An upper

@@ -89,7 +89,8 @@ int cuArray3DCreate_v2(void* pHandle, void* pAllocateArray) {
 int cuMipmappedArrayCreate(void* pHandle, void* pMipmappedArrayDesc, uint32_t numMipmapLevels) {
     auto* function = real<cuMipmappedArrayCreate_function>(entry_cuMipmappedArrayCreate);
     if (function == nullptr) return cuda_not_initialized;
-    return create<Deep<uint64_t>>(pHandle, pMipmappedArrayDesc, numMipmapLevels, [=] {
+    const uint32_t levels = numMipmapLevels == 0 ? 1 : numMipmapLevels;  // as the driver takes it
+    return create<Deep<uint64_t>>(pHandle, pMipmappedArrayDesc, levels, [=] {
         return function(pHandle, pMipmappedArrayDesc, numMipmapLevels);
     });
 }

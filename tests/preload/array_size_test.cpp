@@ -53,6 +53,13 @@ TEST_CASE("all levels of a mipmap count") {
     CHECK(array_bytes(shape) == 23068672);
 }
 
+TEST_CASE("a cubemap is six layers") {
+    for (const std::uint64_t side : {64, 129, 1000})
+        for (const std::uint32_t levels : {1, 4, 11})
+            CHECK(array_bytes({side, side, 6, 0x20, 4, array_cubemap, levels}) ==
+                  array_bytes({side, side, 6, 0x20, 4, array_layered, levels}));
+}
+
 TEST_CASE("arrays that are mapped later take nothing") {
     CHECK(array_bytes({1024, 1024, 0, 0x20, 4, array_deferred, 1}) == 0);
     CHECK(array_bytes({1024, 1024, 0, 0x20, 4, array_sparse, 1}) == 0);

@@ -47,6 +47,14 @@ def test_every_kind_is_refused_at_the_limit_and_given_back(bench: Bench) -> None
     assert [slot[name] for name in ("linear", "managed", "array", "vmm", "pool", "graph", "errors", "in_flight")] == [0] * 8
 
 
+def test_a_mipmapped_array_has_one_level_at_least(bench: Bench) -> None:
+    """The driver takes no levels for one."""
+    share = bench.share(LIMIT)
+    script = HEAD + "cu.start(); array = cu.must_out('cuMipmappedArrayCreate', array_description(1024, 1024, 0, 0x20, 4), 0); print(cu.call('cuMemFree_v2', 0))"
+    bench.python(script)
+    assert share.slot(0)["array"] == 16 * MIB
+
+
 def test_the_cards_own_peak_never_passes_the_limit(bench: Bench) -> None:
     """Four processes at once, all kinds, counted inside the stand-in at every allocation."""
     bench.share(LIMIT)

@@ -192,9 +192,9 @@ int cuArrayDestroy(void* handle) {
 int cuMipmappedArrayCreate(void** handle, const Deep* shape, unsigned levels) {
     COUNT_CALL("cuMipmappedArrayCreate");
     NEEDS_INIT();
-    if (shape == nullptr || levels == 0) return invalid_value;
+    if (shape == nullptr) return invalid_value;
     return make_array(handle, {shape->width, shape->height, shape->depth, shape->format,
-                               shape->channels, shape->flags, levels});
+                               shape->channels, shape->flags, levels == 0 ? 1 : levels});
 }
 
 int cuArrayGetMemoryRequirements(void*, void*, int) {
