@@ -101,8 +101,9 @@ struct Chunk {
 };
 
 struct Pool {
-    int device;
+    int device;  // -1: the host's, or managed without a preferred one
     bool builtin = false;
+    bool managed = false;
     bool destroyed = false;
     std::uint64_t threshold = 0;
     std::uint64_t used = 0;
@@ -116,17 +117,16 @@ struct Graph {
         int type;  // CUgraphNodeType
         std::uint64_t bytes;
         std::uint64_t address;
+        int device = 0;
     };
     std::vector<Node*> nodes;
-    int device = 0;
 };
 
 struct Executable {
-    std::uint64_t bytes;
-    std::uint64_t mapped = 0;
-    bool frees;
+    std::array<std::uint64_t, 8> bytes = {};  // of each device
+    std::array<std::uint64_t, 8> mapped = {};
+    bool frees = false;
     bool outstanding = false;
-    int device;
 };
 
 struct Stream {

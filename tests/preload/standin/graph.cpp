@@ -3,37 +3,55 @@
 #include "tests/preload/standin/driver.hpp"
 #include "tests/preload/standin/world.hpp"
 
-#include <cstring>
+#include <set>
 
 namespace standin {
 namespace {
 
 int make_executable(void** handle, Graph* graph) {
-    std::uint64_t bytes = 0;
-    bool frees = false;
+    auto* made = new Executable;
+    std::set<std::uint64_t> addresses;
     for (const auto* node : graph->nodes) {
-        if (node->type == 10) bytes += rounded(node->bytes, large_page);
-        if (node->type == 11) frees = true;
+        const auto device = static_cast<std::size_t>(node->device);
+        if (node->type == 10 && addresses.insert(node->address).second)
+            made->bytes[device] += rounded(node->bytes, large_page);
+        if (node->type == 11) made->frees = true;
     }
-    auto* made = new Executable{rounded(bytes, pool_chunk), 0, frees, false, graph->device};
+    for (std::uint64_t& bytes : made->bytes)
+        bytes = rounded(bytes, pool_chunk);
     driver().executables.insert(made);
     *handle = made;
     return success;
 }
 
 int map_memory(Executable& executable) {
-    if (executable.mapped == executable.bytes) return success;
-    if (!take_blocks(card(executable.device), executable.bytes)) return out_of_memory;
-    executable.mapped = executable.bytes;
-    driver().graph_reserved[executable.device] += executable.bytes;
+    for (std::size_t device = 0; device < executable.bytes.size(); ++device) {
+        const std::uint64_t more = executable.bytes[device] - executable.mapped[device];
+        if (more == 0) continue;
+        if (!take_blocks(card(static_cast<int>(device)), more)) return out_of_memory;
+        executable.mapped[device] += more;
+        driver().graph_reserved[device] += more;
+    }
     return success;
 }
+
+bool has_memory(const Executable& executable) {
+    return executable.bytes != decltype(executable.bytes){};
+}
+
+struct AllocNode {
+    std::uint32_t type, handle_types, location_type;
+    std::int32_t location;
+    std::uint8_t rest[72];
+    std::uint64_t access, accesses, bytes, address;
+};
+static_assert(sizeof(AllocNode) == 120);
 
 int launch(Executable* executable) {
     if (driver().executables.count(executable) == 0) return invalid_handle;
     if (executable->outstanding) return invalid_value;
     const int status = map_memory(*executable);
-    if (status == success) executable->outstanding = executable->bytes != 0 && !executable->frees;
+    if (status == success) executable->outstanding = has_memory(*executable) && !executable->frees;
     return status;
 }
 
@@ -60,13 +78,28 @@ int cuGraphNodeGetType(Graph::Node* node, int* type) {
     return success;
 }
 
-int cuGraphMemAllocNodeGetParams(Graph::Node* node, std::uint64_t* words) {
+int cuGraphMemAllocNodeGetParams(Graph::Node* node, AllocNode* told) {
     COUNT_CALL("cuGraphMemAllocNodeGetParams");
-    std::memset(words, 0, 120);
-    const std::uint32_t head[4] = {1, 0, 1, 0};
-    std::memcpy(words, head, sizeof head);
-    words[13] = node->bytes;
-    words[14] = node->address;
+    *told = {1, 0, 1, node->device, {}, 0, 0, node->bytes, node->address};
+    return success;
+}
+
+int cuGraphCreate(Graph** graph, unsigned) {
+    COUNT_CALL("cuGraphCreate");
+    NEEDS_INIT();
+    *graph = new Graph;
+    driver().graphs.insert(*graph);
+    return success;
+}
+
+int cuGraphAddMemAllocNode(Graph::Node** node, Graph* graph, const void*, std::uint64_t,
+                           AllocNode* wanted) {
+    COUNT_CALL("cuGraphAddMemAllocNode");
+    NEEDS_INIT();
+    if (driver().graphs.count(graph) == 0 || !known(wanted->location)) return invalid_value;
+    wanted->address = fresh_address(wanted->bytes);
+    *node = new Graph::Node{10, wanted->bytes, wanted->address, wanted->location};
+    graph->nodes.push_back(*node);
     return success;
 }
 
@@ -99,7 +132,7 @@ int cuGraphExecDestroy(Executable* executable) {
     NEEDS_INIT();
     if (driver().executables.count(executable) == 0) return invalid_value;
     executable->outstanding = false;
-    executable->bytes = 0;  // its memory stays until it is trimmed
+    executable->bytes = {};  // its memory stays until it is trimmed
     return success;
 }
 
@@ -108,10 +141,11 @@ int cuDeviceGraphMemTrim(int device) {
     NEEDS_INIT();
     if (!known(device)) return invalid_device;
     for (Executable* one : driver().executables) {
-        if (one->device != device || one->outstanding) continue;
-        give_blocks(card(device), one->mapped);
-        driver().graph_reserved[device] -= one->mapped;
-        one->mapped = 0;
+        if (one->outstanding) continue;
+        std::uint64_t& mapped = one->mapped[static_cast<std::size_t>(device)];
+        give_blocks(card(device), mapped);
+        driver().graph_reserved[device] -= mapped;
+        mapped = 0;
     }
     return success;
 }

@@ -3,6 +3,9 @@
 #include "tests/preload/standin/driver.hpp"
 #include "tests/preload/standin/world.hpp"
 
+#include <map>
+#include <set>
+#include <tuple>
 #include <unistd.h>
 
 namespace standin {
@@ -17,7 +20,7 @@ std::uint64_t reserved(const Pool& pool) {
 
 Pool* default_pool(int device) {
     for (const auto& [pool, same] : driver().pools)
-        if (pool->builtin && pool->device == device) return pool;
+        if (pool->builtin && !pool->managed && pool->device == device) return pool;
     auto* made = new Pool{device, true};
     driver().pools[made] = made;
     if (driver().current_pool[device] == nullptr) driver().current_pool[device] = made;
@@ -29,11 +32,30 @@ Pool* current_pool(int device) {
     return driver().current_pool[device];
 }
 
+// CUmemAllocationType and CUmemLocationType.
+enum : unsigned { pinned = 1, managed = 2 };
+enum : unsigned { anywhere = 0, on_device = 1, on_host = 2, on_numa_node = 3 };
+
+// Whether there may be pools of a type at a place.
+int check_place(unsigned type, const std::uint32_t* place) {
+    if (type != pinned && type != managed) return invalid_value;
+    if (place[0] == on_device) return known(static_cast<int>(place[1])) ? success : invalid_device;
+    const bool is_host = place[0] == on_host || place[0] == on_numa_node;
+    return is_host || (type == managed && place[0] == anywhere) ? success : invalid_value;
+}
+
+int make_pool(Pool** pool, unsigned type, const std::uint32_t* place, bool builtin) {
+    const int device = place[0] == on_device ? static_cast<int>(place[1]) : -1;
+    *pool = new Pool{device, builtin, type == managed};
+    driver().pools[*pool] = *pool;
+    return success;
+}
+
 // Gives empty chunks back until no more than `keep` bytes are reserved.
 void trim(Pool& pool, std::uint64_t keep) {
     for (auto at = pool.chunks.begin(); at != pool.chunks.end();) {
         const bool goes = at->second.cut.empty() && reserved(pool) >= keep + at->second.bytes;
-        if (goes) give_blocks(card(pool.device), at->second.bytes);
+        if (goes && pool.device >= 0) give_blocks(card(pool.device), at->second.bytes);
         at = goes ? pool.chunks.erase(at) : std::next(at);
     }
 }
@@ -52,7 +74,7 @@ std::uint64_t cut(Pool& pool, std::uint64_t bytes) {
         return start + at;
     }
     const std::uint64_t size = rounded(bytes, pool_chunk);
-    if (!take_blocks(card(pool.device), size)) return 0;
+    if (pool.device >= 0 && !take_blocks(card(pool.device), size)) return 0;
     const std::uint64_t start = fresh_address(size);
     pool.chunks[start] = {size, {{0, bytes}}};
     return start;
@@ -91,10 +113,24 @@ Stream* capturing(Stream* stream) {
     return driver().streams.count(stream) != 0 && stream->capture != nullptr ? stream : nullptr;
 }
 
+// What a graph has freed before takes the next of its size; 0 where there is none.
+std::uint64_t freed_in(const Graph& graph, std::uint64_t bytes) {
+    std::set<std::uint64_t> free;
+    for (const Graph::Node* node : graph.nodes) {
+        if (node->type == 11) free.insert(node->address);
+        if (node->type == 10) free.erase(node->address);
+    }
+    for (const Graph::Node* node : graph.nodes)
+        if (node->type == 10 && free.count(node->address) != 0 &&
+            rounded(node->bytes, large_page) == rounded(bytes, large_page))
+            return node->address;
+    return 0;
+}
+
 int captured_alloc(Stream& stream, std::uint64_t* pointer, std::uint64_t bytes) {
-    *pointer = fresh_address(bytes);
-    stream.capture->nodes.push_back(new Graph::Node{10, bytes, *pointer});
-    stream.capture->device = stream.context->device;
+    *pointer = freed_in(*stream.capture, bytes);
+    if (*pointer == 0) *pointer = fresh_address(bytes);
+    stream.capture->nodes.push_back(new Graph::Node{10, bytes, *pointer, stream.context->device});
     return success;
 }
 
@@ -174,12 +210,30 @@ int cuDeviceSetMemPool(int device, Pool* pool) {
 int cuMemPoolCreate(Pool** pool, const std::uint32_t* properties) {
     COUNT_CALL("cuMemPoolCreate");
     NEEDS_INIT();
-    if (pool == nullptr || properties == nullptr || properties[0] != 1) return invalid_value;
-    const int device = static_cast<int>(properties[3]);
-    if (properties[2] != 1 || !known(device)) return invalid_device;
-    *pool = new Pool{device};
-    driver().pools[*pool] = *pool;
+    if (pool == nullptr || properties == nullptr) return invalid_value;
+    const int status = check_place(properties[0], properties + 2);
+    return status == success ? make_pool(pool, properties[0], properties + 2, false) : status;
+}
+
+int cuMemGetDefaultMemPool(Pool** pool, const std::uint32_t* place, unsigned type) {
+    COUNT_CALL("cuMemGetDefaultMemPool");
+    NEEDS_INIT();
+    if (pool == nullptr || place == nullptr) return invalid_value;
+    if (const int status = check_place(type, place)) return status;
+    if (type == pinned && place[0] == on_device) {
+        *pool = default_pool(static_cast<int>(place[1]));
+        return success;
+    }
+    static std::map<std::tuple<unsigned, unsigned, unsigned>, Pool*> made;
+    Pool*& known_one = made[{type, place[0], place[0] == on_host ? 0 : place[1]}];
+    if (known_one == nullptr) make_pool(&known_one, type, place, true);
+    *pool = known_one;
     return success;
+}
+
+int cuMemGetMemPool(Pool** pool, const std::uint32_t* place, unsigned type) {
+    COUNT_CALL("cuMemGetMemPool");
+    return cuMemGetDefaultMemPool(pool, place, type);
 }
 
 int cuMemPoolDestroy(Pool* pool) {
@@ -187,7 +241,7 @@ int cuMemPoolDestroy(Pool* pool) {
     NEEDS_INIT();
     if (driver().pools.count(pool) == 0 || pool->builtin || pool->destroyed) return invalid_value;
     pool->destroyed = true;
-    if (driver().current_pool[pool->device] == pool)
+    if (pool->device >= 0 && driver().current_pool[pool->device] == pool)
         driver().current_pool[pool->device] = default_pool(pool->device);
     settle(*pool);
     return success;
