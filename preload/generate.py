@@ -25,6 +25,7 @@ PLAIN = {
     "unsigned int": "uint32_t", "CUdeviceptr_v1": "uint32_t", "int": "int", "CUdevice": "int", "CUdevice_v1": "int", "size_t": "uint64_t",
     "cuuint64_t": "uint64_t", "unsigned long long": "uint64_t", "CUdeviceptr_v2": "uint64_t", "CUmemGenericAllocationHandle_v1": "uint64_t",
     "CUmemGenericAllocationHandle": "uint64_t", "CUdeviceptr": "uint64_t", "CUlimit": "uint32_t", "CUmemAllocationHandleType": "uint32_t",
+    "CUmemAllocationType": "uint32_t",
 }  # fmt: skip
 HANDLES = {"nvmlDevice_t", "nvmlUnit_t", "nvmlGpuInstance_t", "nvmlComputeInstance_t", "nvmlVgpuInstance_t"}
 ENUMS = re.compile(r"^(enum )?nvml\w+_t$")

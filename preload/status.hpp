@@ -29,8 +29,8 @@ enum : int {
     nvml_function_not_found = 13,
 };
 
-/// CUmemLocationType.
-enum : uint32_t { location_device = 1 };
+/// CUmemLocationType and CUmemAllocationType.
+enum : uint32_t { location_device = 1, memory_managed = 2 };
 
 /// CUmemPool_attribute and CUgraphMem_attribute.
 enum : int { pool_reserved_current = 5, pool_used_current = 7, graph_reserved_current = 2 };

@@ -17,9 +17,10 @@ struct Pool {
     void* handle = nullptr;  // null: place is free
     int device = -1;         // -1: another process's, or the host's
     bool destroyed = false;  // lives on until its last block is freed
+    bool leaving = false;    // the driver is destroying it, or refusing to
     uint32_t live = 0;
     uint32_t frees = 0;
-    Spread charged;
+    Spread charged = {};
 };
 
 Mutex pools_lock;  // guards the array and each pool's charge; never held across an allocation
@@ -29,7 +30,7 @@ int pool_places;
 
 int index_of(void* handle) {
     for (int at = 0; at < pool_places; ++at)
-        if (pools[at].handle == handle && !pools[at].destroyed) return at;
+        if (pools[at].handle == handle && !pools[at].destroyed && !pools[at].leaving) return at;
     return -1;
 }
 
@@ -46,7 +47,8 @@ int known_index_of(void* handle) {
 void* own_pool(int at, int share) {
     const Guard guard(pools_lock);
     const Pool& pool = pools[at];
-    return pool.destroyed || share_of(pool) != share ? nullptr : pool.handle;
+    const bool is_there = !pool.destroyed && !pool.leaving;
+    return is_there && share_of(pool) == share ? pool.handle : nullptr;
 }
 
 int enroll(void* handle, int device) {
@@ -57,7 +59,7 @@ int enroll(void* handle, int device) {
         ++at;
     if (at == max_pools) return -1;
     if (at == pool_places) ++pool_places;
-    pools[at] = {handle, device, false, 0, 0, {}};
+    pools[at] = {.handle = handle, .device = device};
     return at;
 }
 
@@ -68,6 +70,7 @@ bool ask(void* pool, int attribute, uint64_t& bytes) {
 
 // Caller holds the lock. `room`: the share that has set bytes aside for what the pool grew by.
 void look_at(Pool& pool, int room = -1) {
+    if (pool.leaving) return;
     uint64_t now = 0;
     if (pool.destroyed ? pool.live == 0 : ask(pool.handle, pool_reserved_current, now))
         spread(pool.charged, share_of(pool), room, now, DRAWBRIDGE_GAUGE_POOL);
@@ -86,6 +89,17 @@ bool has_room(void* pool, uint64_t bytes) {
     uint64_t used = 0;
     return ask(pool, pool_reserved_current, reserved) && ask(pool, pool_used_current, used) &&
            used <= reserved && bytes <= reserved - used;
+}
+
+// The place of a pool that is about to be destroyed, -1 where it is not known.
+int take_leave(void* handle) {
+    const Guard no_trim(trim_lock);
+    const Guard guard(pools_lock);
+    const int at = index_of(handle);
+    if (at < 0) return -1;
+    if (share_of(pools[at]) >= 0) look_at(pools[at]);
+    pools[at].leaving = true;
+    return at;
 }
 
 uint64_t chunks(uint64_t bytes) {
@@ -162,11 +176,23 @@ int allocate_on(void* place, uint64_t bytes, void* pool, void* stream, bool per_
     return allocate(place, bytes, pool, device, call, undo);
 }
 
-// CUmemPoolProps: type, handle types, location type, location id.
-int device_of_properties(const void* properties) {
-    uint32_t words[4];
-    memcpy(words, properties, sizeof words);
-    return words[2] == location_device ? static_cast<int>(words[3]) : -1;
+// The device whose share a pool is charged to, -1 for none. `location`: CUmemLocation, its type and
+// number. Managed memory may be anybody's; where no device is preferred, the current one has it.
+int device_of_memory(uint32_t type, const void* location) {
+    uint32_t words[2];
+    memcpy(words, location, sizeof words);
+    const int device = words[0] == location_device ? static_cast<int>(words[1]) : -1;
+    if (type != memory_managed) return device;
+    const int host = device >= 0 ? device : current_device();
+    const int share = share_of_device(host);
+    return share >= 0 && (limits_of(share).flags & DRAWBRIDGE_CHARGE_MANAGED) != 0 ? host : -1;
+}
+
+// A pool that the program has been told of.
+int told(int status, void* pool, uint32_t type, const void* location) {
+    if (status == cuda_success && enforcing())
+        enroll(*static_cast<void**>(pool), device_of_memory(type, location));
+    return status;
 }
 
 }  // namespace
@@ -266,10 +292,22 @@ int cuMemAllocFromPoolAsync_ptsz(void* dptr, uint64_t bytesize, void* pool, void
 int cuMemPoolCreate(void* pool, void* poolProps) {
     auto* function = real<cuMemPoolCreate_function>(entry_cuMemPoolCreate);
     if (function == nullptr) return cuda_not_initialized;
-    const int status = function(pool, poolProps);
-    if (status == cuda_success && enforcing())
-        enroll(*static_cast<void**>(pool), device_of_properties(poolProps));
-    return status;
+    // CUmemPoolProps: type, handle types, location.
+    uint32_t words[4] = {};
+    if (poolProps != nullptr) memcpy(words, poolProps, sizeof words);
+    return told(function(pool, poolProps), pool, words[0], words + 2);
+}
+
+int cuMemGetDefaultMemPool(void* pool_out, void* location, uint32_t type) {
+    auto* function = real<cuMemGetDefaultMemPool_function>(entry_cuMemGetDefaultMemPool);
+    if (function == nullptr) return cuda_not_initialized;
+    return told(function(pool_out, location, type), pool_out, type, location);
+}
+
+int cuMemGetMemPool(void* pool, void* location, uint32_t type) {
+    auto* function = real<cuMemGetMemPool_function>(entry_cuMemGetMemPool);
+    if (function == nullptr) return cuda_not_initialized;
+    return told(function(pool, location, type), pool, type, location);
 }
 
 int cuMemPoolImportFromShareableHandle(void* pool_out, void* handle, uint32_t handleType,
@@ -286,15 +324,13 @@ int cuMemPoolDestroy(void* pool) {
     auto* function = real<cuMemPoolDestroy_function>(entry_cuMemPoolDestroy);
     if (function == nullptr) return cuda_not_initialized;
     if (!enforcing()) return function(pool);
-    const Guard no_trim(trim_lock);
-    const Guard guard(
-        pools_lock);  // the handle may name another pool as soon as the driver returns
-    const int at = index_of(pool);
-    if (at >= 0 && share_of(pools[at]) >= 0) look_at(pools[at]);
+    const int at = take_leave(pool);  // its handle may come again as soon as the driver returns
     const int status = function(pool);
-    if (status != cuda_success || at < 0) return status;
-    pools[at].destroyed = true;
-    look_at(pools[at]);
+    if (at < 0) return status;
+    const Guard guard(pools_lock);
+    pools[at].leaving = false;
+    pools[at].destroyed = status == cuda_success;
+    if (share_of(pools[at]) >= 0 || pools[at].destroyed) look_at(pools[at]);
     return status;
 }
 
