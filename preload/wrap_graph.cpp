@@ -2,7 +2,7 @@
 #include "preload/graphs.hpp"
 #include "preload/launch.hpp"
 #include "preload/os.hpp"
-#include "preload/pools.hpp"
+#include "preload/ranges.hpp"
 #include "preload/resolve.hpp"
 
 #include <string.h>
@@ -15,9 +15,15 @@ constexpr int node_child = 4;
 constexpr uint64_t chunk = 32 * mib;  // what graph memory has been seen to grow by
 
 bool seen;
-Table executables;  // handle -> foot-print; `owner` is the trim count at which its memory was last
-                    // mapped, plus one
+// Executable graph on a device -> bytes that it maps there; `owner` is the trim count at which they
+// were last mapped, plus one.
+Table executables;
 uint64_t trims;
+
+uint64_t key_of(const void* executable, int device) {
+    return reinterpret_cast<uint64_t>(executable) << 6 | static_cast<uint64_t>(device);
+}
+static_assert(max_devices <= 64);
 
 // What the driver says of a device's graph memory. Looks are numbered as they begin: one that ends
 // after a later one has an old figure.
@@ -39,37 +45,35 @@ struct AllocNode {
 };
 static_assert(sizeof(AllocNode) == 120);
 
-uint64_t footprint(void* graph, int& device, int depth);
+void gather(void* graph, Ranges& ranges, int depth);
 
-uint64_t node_footprint(void* node, int& device, int depth) {
+void gather_node(void* node, Ranges& ranges, int depth) {
     int type = -1;
-    if (helpers.node_type(node, &type) != cuda_success) return 0;
+    if (helpers.node_type(node, &type) != cuda_success) return;
     void* child = nullptr;
     if (type == node_child && helpers.child_graph != nullptr && depth < 16 &&
         helpers.child_graph(node, &child) == cuda_success)
-        return footprint(child, device, depth + 1);
+        gather(child, ranges, depth + 1);
     AllocNode parameters = {};
-    if (type != node_alloc || helpers.alloc_node(node, &parameters) != cuda_success) return 0;
-    device = parameters.location;
-    return ledger::rounded_linear(parameters.bytes);
+    if (type == node_alloc && helpers.alloc_node(node, &parameters) == cuda_success)
+        ranges.add(parameters.location, parameters.address, parameters.bytes);
 }
 
-// Bytes of all allocation nodes of a graph, and the device that they are on.
-uint64_t footprint(void* graph, int& device, int depth) {
+// The addresses of all allocation nodes of a graph: one that comes after the other is freed may
+// have the same ones, and the same memory.
+void gather(void* graph, Ranges& ranges, int depth) {
     uint64_t count = 0;
     if (helpers.graph_nodes == nullptr || helpers.node_type == nullptr ||
         helpers.alloc_node == nullptr)
-        return 0;
-    if (helpers.graph_nodes(graph, nullptr, &count) != cuda_success || count == 0) return 0;
+        return;
+    if (helpers.graph_nodes(graph, nullptr, &count) != cuda_success || count == 0) return;
     auto** nodes = static_cast<void**>(pages(count * sizeof(void*)));
-    if (nodes == nullptr) return 0;
-    uint64_t bytes = 0;
+    if (nodes == nullptr) return;
     const uint64_t space = count * sizeof(void*);
     if (helpers.graph_nodes(graph, nodes, &count) == cuda_success)
         for (uint64_t at = 0; at < count; ++at)
-            bytes += node_footprint(nodes[at], device, depth);
+            gather_node(nodes[at], ranges, depth);
     unmap(nodes, space);
-    return bytes;
 }
 
 // `room`: the share that has set bytes aside for what it grew by.
@@ -99,42 +103,81 @@ int trim_device(int device, cuDeviceGraphMemTrim_function trim) {
     return status;
 }
 
-int instantiated(int status, void* executable, void* graph) {
+int instantiated(int status, void* place, void* graph) {
     if (status != cuda_success || !enforcing() || !__atomic_load_n(&seen, __ATOMIC_RELAXED))
         return status;
-    int device = -1;
-    const uint64_t bytes = footprint(graph, device, 0);
-    if (bytes != 0)
-        executables.insert({reinterpret_cast<uint64_t>(*static_cast<void**>(executable)), bytes, 0,
-                            static_cast<int16_t>(device), Kind::graph_block});
+    Ranges ranges;
+    gather(graph, ranges, 0);
+    ranges.sort();
+    for (int device = 0; device < process.device_count; ++device) {
+        const uint64_t key = key_of(*static_cast<void**>(place), device);
+        const uint64_t bytes = ranges.bytes_on(device);
+        Record before;
+        if (bytes != 0)
+            executables.insert({key, bytes, 0, -1, Kind::graph_block});
+        else
+            executables.take(key, before);  // its handle came again
+    }
     return status;
 }
 
-// The memory that a launch maps is set aside before, unless it is mapped already; then the driver's
-// figure counts.
-template <class Call>
-int launch(void* executable, Call call) {
-    Record record;
-    if (!__atomic_load_n(&seen, __ATOMIC_RELAXED) || !enforcing() ||
-        !executables.find(reinterpret_cast<uint64_t>(executable), record))
-        return call();
-    const int device = record.share;
-    Reservation made;
-    const uint64_t bytes = (record.bytes + chunk - 1) / chunk * chunk;
-    if (record.owner != trims_now() + 1 && !reserve(device, bytes, made)) return cuda_out_of_memory;
-    const uint64_t now = trims_now() + 1;  // making room may have trimmed
-    const int status = call();
-    look_at_device(device, made.share);
-    if (status != cuda_success) {
-        cancel(made);
+// What a launch may map, set aside on every device.
+class Mapping {
+public:
+    explicit Mapping(const void* executable) : executable_(executable) {}
+
+    /// False where one of them has no room.
+    bool set_aside() {
+        for (int device = 0; device < process.device_count; ++device) {
+            Record record;
+            if (!executables.find(key_of(executable_, device), record)) continue;
+            Part& part = parts_[count_++];
+            part.device = device;
+            const uint64_t bytes = (record.bytes + chunk - 1) / chunk * chunk;
+            // What is mapped already is in the driver's figure.
+            if (record.owner == trims_now() + 1 || reserve(device, bytes, part.made)) continue;
+            for (int at = 0; at < count_; ++at)
+                cancel(parts_[at].made);
+            return false;
+        }
+        return true;
+    }
+
+    template <class Call>
+    int run(Call call) {
+        const uint64_t now = trims_now() + 1;  // making room may have trimmed
+        const int status = count_ == 0 ? call() : call_for_memory(parts_[0].made.share, call);
+        for (int at = 0; at < count_; ++at)
+            done(parts_[at], status == cuda_success, now);
         return status;
     }
-    settle(made, 0, DRAWBRIDGE_GAUGE_GRAPH);
-    executables.update(record.key, [now](Record& place) {
-        place.owner = now;
-        return true;
-    });
-    return status;
+
+private:
+    struct Part {
+        int device;
+        Reservation made;
+    };
+
+    void done(const Part& part, bool is_mapped, uint64_t now) {
+        look_at_device(part.device, part.made.share);
+        if (!is_mapped) return cancel(part.made);
+        settle(part.made, 0, DRAWBRIDGE_GAUGE_GRAPH);
+        executables.update(key_of(executable_, part.device), [now](Record& place) {
+            place.owner = now;
+            return true;
+        });
+    }
+
+    const void* executable_;
+    int count_ = 0;
+    Part parts_[max_devices];
+};
+
+template <class Call>
+int launch(void* executable, Call call) {
+    if (!__atomic_load_n(&seen, __ATOMIC_RELAXED) || !enforcing()) return call();
+    Mapping mapping(executable);
+    return mapping.set_aside() ? mapping.run(call) : cuda_out_of_memory;
 }
 
 }  // namespace
@@ -238,11 +281,15 @@ int cuGraphExecDestroy(void* hGraphExec) {
     auto* function = real<cuGraphExecDestroy_function>(entry_cuGraphExecDestroy);
     if (function == nullptr) return cuda_not_initialized;
     if (!enforcing() || !__atomic_load_n(&seen, __ATOMIC_RELAXED)) return function(hGraphExec);
-    Record record;
-    const bool known = executables.take(reinterpret_cast<uint64_t>(hGraphExec), record);
+    Record records[max_devices];
+    for (int device = 0; device < process.device_count; ++device)
+        executables.take(key_of(hGraphExec, device), records[device]);
     const int status = function(hGraphExec);
-    if (known && status != cuda_success) executables.insert(record);
-    if (known) look_at_device(record.share);
+    for (int device = 0; device < process.device_count; ++device) {
+        if (records[device].key == 0) continue;
+        if (status != cuda_success) executables.insert(records[device]);
+        look_at_device(device);
+    }
     return status;
 }
 
