@@ -8,6 +8,9 @@ namespace preload {
 /// The driver has freed a pool's block: its charge follows.
 void pool_block_freed(const Record& record);
 
+/// The program has waited for the driver: what pools were given back before may have gone.
+void pools_synchronized();
+
 /// Forgets all pools, in a forked child.
 void forget_pools();
 

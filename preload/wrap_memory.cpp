@@ -1,5 +1,6 @@
 // Linear, pitched and managed memory, and freeing of every kind of pointer.
 #include "preload/charge.hpp"
+#include "preload/pools.hpp"
 #include "preload/resolve.hpp"
 
 namespace {
@@ -41,6 +42,14 @@ template <class Call>
 int free_pointer(uint64_t pointer, Call call) {
     if (!enforcing() || pointer == 0) return call();
     return free_block(pointer, call);
+}
+
+// These wait for the driver.
+template <class Call>
+int free_and_wait(uint64_t pointer, Call call) {
+    const int status = free_pointer(pointer, call);
+    if (status == cuda_success && enforcing()) pools_synchronized();
+    return status;
 }
 
 }  // namespace
@@ -92,13 +101,13 @@ int cuMemAllocManaged(void* dptr, uint64_t bytesize, uint32_t flags) {
 int cuMemFree(uint32_t dptr) {
     auto* function = real<cuMemFree_function>(entry_cuMemFree);
     if (function == nullptr) return cuda_not_initialized;
-    return free_pointer(dptr, [=] { return function(dptr); });
+    return free_and_wait(dptr, [=] { return function(dptr); });
 }
 
 int cuMemFree_v2(uint64_t dptr) {
     auto* function = real<cuMemFree_v2_function>(entry_cuMemFree_v2);
     if (function == nullptr) return cuda_not_initialized;
-    return free_pointer(dptr, [=] { return function(dptr); });
+    return free_and_wait(dptr, [=] { return function(dptr); });
 }
 
 int cuMemFreeAsync(uint64_t dptr, void* hStream) {

@@ -27,6 +27,7 @@ Mutex pools_lock;  // guards the array and each pool's charge; never held across
 Mutex trim_lock;   // taken before it: no pool is destroyed while it is trimmed unasked
 Pool pools[max_pools];
 int pool_places;
+uint32_t frees_unseen;  // since pools were last looked at for it
 
 int index_of(void* handle) {
     for (int at = 0; at < pool_places; ++at)
@@ -76,6 +77,13 @@ void look_at(Pool& pool, int room = -1) {
         spread(pool.charged, share_of(pool), room, now, DRAWBRIDGE_GAUGE_POOL);
     pool.frees = 0;
     if (pool.destroyed && pool.live == 0) pool = Pool{};
+}
+
+void look_at_all() {
+    const Guard guard(pools_lock);
+    __atomic_store_n(&frees_unseen, 0u, __ATOMIC_RELAXED);
+    for (int at = 0; at < pool_places; ++at)
+        if (pools[at].handle != nullptr && share_of(pools[at]) >= 0) look_at(pools[at]);
 }
 
 void look_at(int at, int32_t more_blocks, int room) {
@@ -203,14 +211,17 @@ void pool_block_freed(const Record& record) {
     ledger::add(own_slot(record.share).frees, 1);
     if (pool.live > 0) --pool.live;
     if (++pool.frees >= frees_between_looks || pool.live == 0) look_at(pool);
+    __atomic_store_n(&frees_unseen, 1u, __ATOMIC_RELAXED);
+}
+
+void pools_synchronized() {
+    if (__atomic_load_n(&frees_unseen, __ATOMIC_RELAXED) == 0) return;
+    const RelaxedCapture relaxed;
+    look_at_all();
 }
 
 void refresh_pools() {
-    {
-        const Guard guard(pools_lock);
-        for (int at = 0; at < pool_places; ++at)
-            if (pools[at].handle != nullptr && share_of(pools[at]) >= 0) look_at(pools[at]);
-    }
+    look_at_all();
     refresh_graph_memory();
 }
 
@@ -230,6 +241,7 @@ void forget_pools() {
     for (Pool& pool : pools)
         pool = Pool{};
     pool_places = 0;
+    frees_unseen = 0;
     pools_lock = Mutex{};
     trim_lock = Mutex{};
 }

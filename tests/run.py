@@ -355,7 +355,7 @@ def long_tsan() -> Count:
     """What has threads, under ThreadSanitizer."""
     build("tsan", "base_test", "kube_client_test", "certs_test", "server_test", "agent_test", "preload_test", "drawbridge")
     count = ctest("tsan", "-R", "^(base|kube/client|certs|server|agent|preload)$") + sanitized_agent("tsan")
-    threads = ("test_memory.py", "test_holders.py", "test_races.py", "test_compute.py", "test_properties.py", "test_marks.py")
+    threads = ("test_memory.py", "test_holders.py", "test_races.py", "test_pools.py", "test_compute.py", "test_properties.py", "test_marks.py")
     return count + sanitized_preload("tsan", *threads)
 
 

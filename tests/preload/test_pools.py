@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from conftest import CONTEXT, Bench
 from share import CHARGE_OVERHEAD, MIB
@@ -84,6 +87,29 @@ print(json.dumps(found))
     assert bench.python(script) == [0, 0]
     assert sum(share.used()[0] for share in shares) == CONTEXT
     assert [share.slot(0)["errors"] for share in shares] == [0, 0]
+
+
+SYNCHRONIZES = {
+    "cuCtxSynchronize": "", "cuCtxSynchronize_v2": ", context", "cuStreamSynchronize": ", 0", "cuStreamSynchronize_ptsz": ", 0", "cuEventSynchronize": ", event",
+    "cuMemFree_v2": ", other",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SYNCHRONIZES)
+def test_what_the_driver_takes_back_from_a_pool_is_there_for_other_processes(bench: Bench, name: str) -> None:
+    """The program that gave it back waits for the driver, and then does nothing more."""
+    bench.share(2 * CONTEXT + 600 * MIB)
+    idle = HEAD + START + f"""
+context, event = cu.must_out('cuCtxGetCurrent'), cu.must_out('cuEventCreate', 0)
+kept, given, other = (cu.must_out('cuMemAllocAsync', size * MIB, 0) for size in (32, 256, 256))
+cu.must('cuMemFreeAsync', given, 0)
+if {name!r} != 'cuMemFree_v2': cu.must('cuMemFreeAsync', other, 0)
+cu.must('{name}'{SYNCHRONIZES[name]}); print('ready', flush=True); sys.stdin.readline()
+"""
+    with subprocess.Popen([sys.executable, "-c", idle], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout and child.stdout.readline() == "ready\n"
+        assert bench.python(HEAD + START + "print(cu.out('cuMemAlloc_v2', 568 * MIB)[0])") == 0
+        child.communicate("\n")
 
 
 # --------------------------------------------------------------------------------------------- memory that is no card's

@@ -190,7 +190,10 @@ int cuEventQuery(Event* event) {
 
 int cuEventSynchronize(Event* event) {
     COUNT_CALL("cuEventSynchronize");
+    if (event == nullptr) return invalid_handle;
     wait_until(event->at);
+    const std::lock_guard guard(driver().lock);
+    synchronize();
     return success;
 }
 

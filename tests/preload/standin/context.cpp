@@ -263,6 +263,15 @@ int cuCtxSynchronize() {
     return success;
 }
 
+int cuCtxSynchronize_v2(Context* context) {
+    COUNT_CALL("cuCtxSynchronize_v2");
+    wait_for_work();
+    NEEDS_INIT();
+    if (driver().contexts.count(context) == 0) return invalid_context;
+    synchronize();
+    return success;
+}
+
 int cuCtxGetLimit(std::uint64_t* value, unsigned limit) {
     COUNT_CALL("cuCtxGetLimit");
     NEEDS_INIT();

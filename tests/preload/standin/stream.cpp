@@ -70,6 +70,11 @@ int cuStreamSynchronize(Stream*) {
     return success;
 }
 
+int cuStreamSynchronize_ptsz(Stream* stream) {
+    COUNT_CALL("cuStreamSynchronize_ptsz");
+    return cuStreamSynchronize(stream);
+}
+
 int cuThreadExchangeStreamCaptureMode(int* mode) {
     COUNT_CALL("cuThreadExchangeStreamCaptureMode");
     static thread_local int now = 0;
