@@ -12,7 +12,8 @@ namespace preload {
 namespace {
 
 // nvmlMemory_t, nvmlMemory_v2_t, nvmlProcessInfo_v1_t, nvmlProcessInfo_t (v2 and v3),
-// nvmlUtilization_t, nvmlProcessUtilizationSample_t.
+// nvmlProcessDetail_v1_t, nvmlUtilization_t, nvmlProcessUtilizationSample_t,
+// nvmlProcessUtilizationInfo_v1_t.
 struct Memory {
     uint64_t total, free, used;
 };
@@ -29,6 +30,12 @@ struct ProcessV2 {
     uint64_t used;
     uint32_t gpu_instance, compute_instance;
 };
+struct Detail {
+    uint32_t pid;
+    uint64_t used;
+    uint32_t gpu_instance, compute_instance;
+    uint64_t used_protected;
+};
 struct Rates {
     uint32_t gpu, memory;
 };
@@ -37,6 +44,23 @@ struct Sample {
     uint64_t time_us;
     uint32_t sm, memory, encoder, decoder;
 };
+struct SampleInfo {
+    uint64_t time_us;
+    uint32_t pid, sm, memory, encoder, decoder, jpeg, flow;
+};
+// nvmlProcessDetailList_v1_t and nvmlProcessesUtilizationInfo_v1_t: the caller's list, and its
+// length.
+struct DetailList {
+    uint32_t version, mode, count;
+    Detail* list;
+};
+struct SampleList {
+    uint32_t version, count;
+    uint64_t since_us;
+    SampleInfo* list;
+};
+static_assert(sizeof(Detail) == 32 && sizeof(SampleInfo) == 40 && sizeof(DetailList) == 24 &&
+              sizeof(SampleList) == 24);
 static_assert(sizeof(MemoryV2) == 40 && sizeof(ProcessV1) == 16 && sizeof(ProcessV2) == 24 &&
               sizeof(Sample) == 32);
 
@@ -113,6 +137,9 @@ void fill(ProcessV1& entry, uint32_t pid, uint64_t bytes) {
 void fill(ProcessV2& entry, uint32_t pid, uint64_t bytes) {
     entry = {pid, bytes, UINT32_MAX, UINT32_MAX};
 }
+void fill(Detail& entry, uint32_t pid, uint64_t bytes) {
+    entry = {pid, bytes, UINT32_MAX, UINT32_MAX, UINT64_MAX};
+}
 
 // The two-call protocol: too little room answers the needed count.
 template <class Info>
@@ -159,7 +186,15 @@ uint64_t wall_us() {
            static_cast<uint64_t>(now.tv_nsec) / 1000u;
 }
 
-int samples(int share, Sample* out, uint32_t* count) {
+void fill(Sample& entry, uint32_t pid, uint64_t time_us, uint32_t rate) {
+    entry = {pid, time_us, rate, 0, 0, 0};
+}
+void fill(SampleInfo& entry, uint32_t pid, uint64_t time_us, uint32_t rate) {
+    entry = {time_us, pid, rate, 0, 0, 0, 0, 0};
+}
+
+template <class Entry>
+int samples(int share, Entry* out, uint32_t* count) {
     uint32_t found = 0;
     const ledger::View& view = process.shares[share].view;
     const uint64_t now = wall_us();
@@ -167,7 +202,7 @@ int samples(int share, Sample* out, uint32_t* count) {
         const uint32_t rate = view.limits->util_permille[slot];
         if (rate == 0) return;
         if (out != nullptr && found < *count)
-            out[found] = {view.ledger->slot[slot].pid, now, (rate + 5) / 10, 0, 0, 0};
+            fill(out[found], view.ledger->slot[slot].pid, now, (rate + 5) / 10);
         ++found;
     });
     const bool room = found <= *count && out != nullptr;
@@ -181,6 +216,34 @@ int samples(int share, Sample* out, uint32_t* count) {
 void forget_handles() {
     handles.forget();
 }
+
+namespace {
+
+// NVML's answer to a list without room tells whether it takes its kind and its version.
+int list_details(void* device, void* place, nvmlDeviceGetRunningProcessDetailList_function ask) {
+    const int share = place != nullptr ? share_of_handle(device) : -1;
+    if (share < 0) return ask(device, place);
+    auto& list = *static_cast<DetailList*>(place);
+    DetailList none = {list.version, list.mode, 0, nullptr};
+    const int status = ask(device, &none);
+    if (status != nvml_success && status != nvml_insufficient_size) return status;
+    if (list.mode == 0) return list_processes<Detail>(share, &list.count, list.list);
+    list.count = 0;  // processes of graphics, of MPS
+    return nvml_success;
+}
+
+int list_samples(void* device, void* place, nvmlDeviceGetProcessesUtilizationInfo_function ask) {
+    const int share = place != nullptr ? share_of_handle(device) : -1;
+    if (share < 0) return ask(device, place);
+    auto& list = *static_cast<SampleList*>(place);
+    SampleList none = {list.version, 0, list.since_us, nullptr};
+    const int status = ask(device, &none);
+    if (status != nvml_success && status != nvml_insufficient_size && status != nvml_not_found)
+        return status;
+    return samples(share, list.list, &list.count);
+}
+
+}  // namespace
 
 bool setting_refused() {
     const Mode mode = load_shares();
@@ -264,5 +327,18 @@ int nvmlDeviceGetProcessUtilization(void* device, void* utilization, void* proce
     if (share < 0) return function(device, utilization, processSamplesCount, lastSeenTimeStamp);
     return samples(share, static_cast<Sample*>(utilization),
                    static_cast<uint32_t*>(processSamplesCount));
+}
+
+int nvmlDeviceGetProcessesUtilizationInfo(void* device, void* procesesUtilInfo) {
+    auto* function = real<nvmlDeviceGetProcessesUtilizationInfo_function>(
+        entry_nvmlDeviceGetProcessesUtilizationInfo);
+    return function == nullptr ? nvml_function_not_found
+                               : list_samples(device, procesesUtilInfo, function);
+}
+
+int nvmlDeviceGetRunningProcessDetailList(void* device, void* plist) {
+    auto* function = real<nvmlDeviceGetRunningProcessDetailList_function>(
+        entry_nvmlDeviceGetRunningProcessDetailList);
+    return function == nullptr ? nvml_function_not_found : list_details(device, plist, function);
 }
 }

@@ -60,6 +60,24 @@ struct V2 {
     std::uint32_t gpu_instance, compute_instance;
 };
 
+struct Detail {
+    std::uint32_t pid;
+    std::uint64_t used;
+    std::uint32_t gpu_instance, compute_instance;
+    std::uint64_t used_protected;
+};
+struct DetailList {
+    std::uint32_t version, mode, count;
+    Detail* list;
+};
+struct SampleList {
+    std::uint32_t version, count;
+    std::uint64_t since_us;
+    void* list;
+};
+constexpr std::uint32_t version_1 = 1U << 24 | 24;
+constexpr int version_mismatch = 25;
+
 std::string uuid_text(void* device) {
     if (const Instance mig = instance_of(device); mig.card >= 0) return mig.uuid;
     unsigned char uuid[16];
@@ -162,6 +180,23 @@ int nvmlDeviceGetComputeRunningProcesses_v2(void* device, unsigned* count, V2* i
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, V2* infos) {
     COUNT_CALL("nvmlDeviceGetComputeRunningProcesses_v3");
     return list(device, count, infos);
+}
+
+int nvmlDeviceGetRunningProcessDetailList(void* device, DetailList* told) {
+    COUNT_CALL("nvmlDeviceGetRunningProcessDetailList");
+    if (told == nullptr || told->mode > 2) return invalid_argument;
+    if (told->version != version_1) return version_mismatch;
+    if (told->mode == 0) return list(device, &told->count, told->list);
+    told->count = 0;
+    return failure_of(device);
+}
+
+int nvmlDeviceGetProcessesUtilizationInfo(void* device, SampleList* told) {
+    COUNT_CALL("nvmlDeviceGetProcessesUtilizationInfo");
+    if (const int failure = failure_of(device)) return failure;
+    if (told == nullptr) return invalid_argument;
+    if (told->version != version_1) return version_mismatch;
+    return not_found;  // seen on driver 580 where nothing ran
 }
 
 int nvmlDeviceGetGraphicsRunningProcesses_v3(void* device, unsigned* count, V2*) {
