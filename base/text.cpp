@@ -148,6 +148,22 @@ std::string_view trim(std::string_view text) {
     return text;
 }
 
+std::string lower_ascii(std::string_view text) {
+    std::string result(text);
+    for (char& letter : result) {
+        if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+    }
+    return result;
+}
+
+std::string upper_ascii(std::string_view text) {
+    std::string result(text);
+    for (char& letter : result) {
+        if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+    }
+    return result;
+}
+
 std::string shortened(std::string_view text, std::size_t max) {
     if (text.size() <= max) return std::string(text);
     std::size_t end = max;

@@ -1,6 +1,6 @@
 #pragma once
-// Texts: UTF-8, numbers and booleans as Go writes and reads them, names that come twice, and how
-// near two names are.
+// Texts: UTF-8, numbers and booleans as Go writes and reads them, the case of letters, names that
+// come twice, and how near two names are.
 
 #include <cstddef>
 #include <string>
@@ -30,6 +30,10 @@ void append_go_number(std::string& out, double value);
 /// The text without white space at its ends, as Go's strings.TrimSpace takes it off: that of
 /// Unicode, so a no-break space (U+00A0) and the wide one of Chinese input methods (U+3000) too.
 [[nodiscard]] std::string_view trim(std::string_view text);
+
+/// The text with the 26 letters of ASCII in lower case, and with them in upper case; all else stays.
+[[nodiscard]] std::string lower_ascii(std::string_view text);
+[[nodiscard]] std::string upper_ascii(std::string_view text);
 
 /// The text, or its first `max` bytes and "..." where it is longer; never half a character.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t max);

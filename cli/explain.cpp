@@ -49,10 +49,7 @@ std::string list_codes() {
 }
 
 base::Result<std::string> explain_code(std::string_view asked) {
-    std::string name(asked.substr(0, 64));
-    std::ranges::transform(name, name.begin(), [](char letter) {
-        return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
-    });
+    const std::string name = base::lower_ascii(asked.substr(0, 64));
     const auto code = translate::code_of(name);
     if (!code) {
         return base::fail(

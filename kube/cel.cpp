@@ -34,13 +34,6 @@ std::string quoted_list(const std::vector<std::string>& texts) {
     return list += ']';
 }
 
-std::string ascii_upper(std::string text) {
-    for (char& c : text) {
-        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-    }
-    return text;
-}
-
 /// The driver test, and a test of a key that a device may lack.
 std::string selector(std::string_view driver, const Key& key, std::string_view test, bool wanted) {
     return fmt::format("device.driver == {} && {}{} && {}{}", cel_quote(driver), wanted ? "" : "!(",
@@ -86,7 +79,7 @@ std::string CelSelectors::contains_any(std::string_view attribute, std::string_v
                               cel_quote(start), cel_quote(prefix));
     }
     std::vector<std::string> upper(parts.size());
-    std::ranges::transform(parts, upper.begin(), ascii_upper);
+    std::ranges::transform(parts, upper.begin(), base::upper_ascii);
     // bound to a name, so that the case is folded once, not once a part
     const std::string test =
         fmt::format("cel.bind(name, {}.upperAscii(), {}.exists(part, name.contains(part)))",

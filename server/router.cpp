@@ -1,7 +1,8 @@
 #include "server/router.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
-#include <cctype>
 #include <string>
 
 namespace drawbridge::server {
@@ -77,9 +78,7 @@ bool is_json(std::string_view content_type) {
     std::string_view type = content_type.substr(0, content_type.find(';'));
     while (!type.empty() && (type.back() == ' ' || type.back() == '\t'))
         type.remove_suffix(1);
-    return std::ranges::equal(type, json, [](unsigned char left, unsigned char right) {
-        return std::tolower(left) == right;
-    });
+    return type.size() == json.size() && base::lower_ascii(type) == json;
 }
 
 }  // namespace

@@ -28,12 +28,6 @@ void sort_unique(std::vector<std::string>& items) {
     items.erase(std::unique(items.begin(), items.end()), items.end());
 }
 
-void to_upper(std::string& text) {
-    for (char& letter : text) {
-        if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
-    }
-}
-
 /// HAMi before 2.10 put its vendor before every product name, its own too: users copied
 /// `NVIDIA-NVIDIA A10` from the node's annotation, which holds no such card's name any more.
 void drop_doubled_vendor(std::string& type) {
@@ -151,7 +145,7 @@ Placement Reader::read() {
     placement.use_types = list(names.use_type, true, is_part_of_a_name);
     placement.nouse_types = list(names.nouse_type, false, is_part_of_a_name);
     for (auto* types : {&placement.use_types, &placement.nouse_types}) {
-        std::ranges::for_each(*types, to_upper);
+        std::ranges::transform(*types, types->begin(), base::upper_ascii);
         std::ranges::for_each(*types, drop_doubled_vendor);
         sort_unique(*types);
     }

@@ -16,14 +16,8 @@ constexpr std::size_t max_lines = 100;
 /// Letters and digits in lower case, so that `memory_sizes` and `MemorySizes` are near
 /// `memorySizes`.
 std::string folded(std::string_view text) {
-    std::string result;
-    for (const char c : text) {
-        if (c >= 'A' && c <= 'Z') {
-            result += static_cast<char>(c - 'A' + 'a');
-        } else if (c != '_' && c != '-') {
-            result += c;
-        }
-    }
+    std::string result = base::lower_ascii(text);
+    std::erase_if(result, [](char c) { return c == '_' || c == '-'; });
     return result;
 }
 

@@ -18,14 +18,6 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-std::string lower(std::string_view text) {
-    std::string result(text);
-    for (char& letter : result) {
-        if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-    }
-    return result;
-}
-
 /// The known name that a slip of the pen leads to another from; empty if there is none.
 std::string_view meant_by(std::string_view name, const Names& known) {
     constexpr std::size_t longest = 64;  // the distance takes the product of the sizes
@@ -35,7 +27,7 @@ std::string_view meant_by(std::string_view name, const Names& known) {
     std::size_t least = slips + 1;
     for (const std::string_view candidate : known) {
         if (candidate.size() > longest) continue;
-        const std::size_t distance = base::edit_distance(lower(name), lower(candidate));
+        const std::size_t distance = base::edit_distance(base::lower_ascii(name), base::lower_ascii(candidate));
         if (distance < least) best = candidate;
         least = std::min(least, distance);
     }
@@ -59,7 +51,7 @@ bool looks_like_hamis(std::string_view name) {
     constexpr std::array beginnings = {"use-",  "use_",  "usegpu",      "nouse",     "no-use",
                                        "numa-", "vgpu-", "mig-profile", "schedule-", "scheduler-"};
     constexpr std::array parts = {"gputype", "gpu-type", "gpuuuid", "gpu-uuid", "scheduler-policy"};
-    const std::string word = lower(name.substr(domain.size()));
+    const std::string word = base::lower_ascii(name.substr(domain.size()));
     return std::ranges::any_of(beginnings, [&](auto start) { return word.starts_with(start); }) ||
            std::ranges::any_of(parts,
                                [&](auto part) { return word.find(part) != std::string::npos; });
@@ -94,7 +86,7 @@ std::string_view domain_of(std::string_view name) {
 bool speaks_of_gpus(std::string_view name, const Settings& settings) {
     const std::string_view domain = domain_of(name);
     if (domain != "nvidia.com/" && domain != domain_of(settings.resources.count)) return false;
-    return !domain.empty() && lower(name.substr(domain.size())).find("gpu") != std::string::npos;
+    return !domain.empty() && base::lower_ascii(name.substr(domain.size())).find("gpu") != std::string::npos;
 }
 
 void check_resources(const ContainerView& container, const Names& known, const Settings& settings,

@@ -1,6 +1,7 @@
 #include "agent/device/device.hpp"
 
 #include "base/hash.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -44,10 +45,7 @@ std::string device_name(const Device& device) {
 }
 
 std::string normal_bus_id(std::string_view text) {
-    std::string id(text);
-    std::ranges::transform(id, id.begin(), [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
+    std::string id = base::lower_ascii(text);
     const std::size_t colon = id.find(':');
     if (colon == 8 && id.starts_with("0000")) id.erase(0, 4);
     return id;

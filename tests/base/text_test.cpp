@@ -83,6 +83,12 @@ TEST_CASE("white space is taken off the ends as Go takes it off") {
     CHECK(trim("a\xA0") == "a\xA0");
 }
 
+TEST_CASE("the case of ASCII letters changes, and of no others") {
+    CHECK(lower_ascii("") == "");
+    CHECK(lower_ascii("AMZ@[amz0`{\xC3\x84") == "amz@[amz0`{\xC3\x84");
+    CHECK(upper_ascii("amz`{AMZ0@[\xC3\xA4") == "AMZ`{AMZ0@[\xC3\xA4");
+}
+
 TEST_CASE("a text is shortened between characters") {
     CHECK(shortened("", 3).empty());
     CHECK(shortened("abc", 3) == "abc");
