@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "kube/quantity.hpp"
+#include "translate/figure_advice.hpp"
 #include "translate/notes.hpp"
 
 #include <fmt/format.h>
@@ -40,6 +41,7 @@ private:
     Figure figure(std::string_view name);
     std::optional<std::int64_t> whole(std::string_view name, std::string_view list,
                                       base::JsonView value, std::string& text);
+    void deny_unreadable(std::string_view name, std::string_view list, const std::string& text);
     void compare_request(const Figure& limit);
     void default_count(Figure& count, bool anything_else);
     void check_count(const Figure& count);
@@ -51,6 +53,7 @@ private:
     }
     std::string memory_unit() const;
     std::string memory_advice() const;
+    std::string figure_for(std::int64_t mebibytes, std::string_view text) const;
     std::int64_t cores(const Figure& figure);
     void check_priority(const Figure& priority);
     bool is_exclusive(const Figure& memory, const Figure& percentage) const;
@@ -74,6 +77,24 @@ private:
     base::JsonView requests_;
 };
 
+/// What is no quantity; mostly it has a unit that Kubernetes does not know.
+void Reader::deny_unreadable(std::string_view name, std::string_view list,
+                             const std::string& text) {
+    std::string message = fmt::format("{}: {} is {}, which is no quantity", who(), name,
+                                      text.empty() ? "\"\"" : text);
+    std::string fix;
+    if (name == settings_.resources.memory) {
+        message += "; the unit is " + memory_unit();
+        const auto meant = mebibytes_meant(text);
+        fix = meant ? figure_for(*meant, text) : memory_advice();
+    } else if (name == settings_.resources.memory_percentage || name == settings_.resources.cores) {
+        const std::string meant = percentage_meant(text);
+        if (!meant.empty()) fix = "write " + meant;
+    }
+    report(diagnostics_, Code::not_a_quantity, subject(name, list, text), std::move(message),
+           std::move(fix));
+}
+
 /// A whole, non-negative value; what else stands there is reported. `null` reads as 0, as in
 /// Kubernetes.
 std::optional<std::int64_t> Reader::whole(std::string_view name, std::string_view list,
@@ -83,9 +104,7 @@ std::optional<std::int64_t> Reader::whole(std::string_view name, std::string_vie
     const auto quantity = scalar ? kube::parse_quantity(*scalar)
                                  : base::fail(base::ErrorKind::invalid_input, "not a scalar");
     if (!quantity) {
-        report(diagnostics_, Code::not_a_quantity, subject(name, list, text),
-               fmt::format("{}: {} is {}, which is no quantity", who(), name,
-                           text.empty() ? "\"\"" : text));
+        deny_unreadable(name, list, text);
         return std::nullopt;
     }
     if (quantity->is_negative() && name != settings_.resources.memory_percentage) {
@@ -162,12 +181,14 @@ void Reader::check_percentage(Figure& percentage) {
 }
 
 /// A figure that no card can hold was nearly always meant as bytes: say so, and what it comes to in
-/// MiB.
+/// MiB. An API server writes 5000000, a slip of some zeros, as `5M`: only `Mi` and the like, or
+/// what makes a share in bytes, are bytes.
 void Reader::deny_memory(const Figure& memory) {
     constexpr std::int64_t mib = 1 << 20;
-    const bool suffix = memory.text.find_first_not_of("0123456789+.") != std::string::npos;
+    constexpr std::int64_t least_share = 64;
+    const bool bytes = memory.text.ends_with('i') || memory.value / mib >= least_share;
     const std::int64_t most = std::min(settings_.policy.max_memory_mib, max_figure);
-    if (!suffix || memory.value < mib || memory.value / mib > most) {
+    if (!bytes || memory.value < mib || memory.value / mib > most) {
         note(Code::memory_too_large, memory,
              fmt::format("{}: {} is {}, more than any card has; the unit is {}", who(), memory.name,
                          memory.text, memory_unit()),
@@ -178,8 +199,13 @@ void Reader::deny_memory(const Figure& memory) {
     note(Code::memory_unit, memory,
          fmt::format("{}: {} is {}; the unit is {}, not bytes", who(), memory.name, memory.text,
                      memory_unit()),
-         fmt::format("write {} for {}", std::max<std::int64_t>(mebibytes / memory_factor(), 1),
-                     memory.text));
+         figure_for(mebibytes, memory.text));
+}
+
+/// The figure that comes to so many MiB on this site.
+std::string Reader::figure_for(std::int64_t mebibytes, std::string_view text) const {
+    return fmt::format("write {} for {}", std::max<std::int64_t>(mebibytes / memory_factor(), 1),
+                       text);
 }
 
 std::string Reader::memory_unit() const {
