@@ -83,7 +83,7 @@ public:
             if (!is_blank && (section.body[first] == '{' || section.body[first] == '[')) {
                 done = read_json(section, first);
             } else {
-                done = read_yaml_section(section, ++number_);
+                done = read_yaml_section(section);
             }
             if (!done) return tl::unexpected(explained(std::move(done).error()));
         }
@@ -110,12 +110,10 @@ private:
     /// JSON, or YAML that begins like it. What is neither is reported as what it looks like.
     Result<void> read_json(const YamlSection& section, std::size_t first) {
         const std::size_t before = manifests_.size();
-        const std::size_t number_before = number_;
         auto done = read_json_values(section);
         if (done) return done;
         manifests_.resize(before);
-        number_ = number_before + 1;
-        auto as_yaml = read_yaml_section(section, number_);
+        auto as_yaml = read_yaml_section(section);
         if (as_yaml) return as_yaml;
         const std::size_t next = section.body.find_first_not_of(" \t\r\n", first + 1);
         const std::string_view starts = section.body[first] == '{' ? "\"}" : "\"{[]";
@@ -134,7 +132,6 @@ private:
                 return tl::unexpected(json_error(std::move(parsed).error(), value, text_));
             }
             auto added = add({.format = ManifestFormat::json,
-                              .number = ++number_,
                               .line = section.line + lines,
                               .text = std::string(value),
                               .json = std::string(value)});
@@ -143,7 +140,7 @@ private:
         return {};
     }
 
-    Result<void> read_yaml_section(const YamlSection& section, std::size_t number) {
+    Result<void> read_yaml_section(const YamlSection& section) {
         const auto tree = read_yaml(section.body, limits_, section.line);
         if (!tree) return tl::unexpected(tree.error());
         if (tree->nodes.empty()) return {};
@@ -151,7 +148,6 @@ private:
         if (!json) return tl::unexpected(std::move(json).error());
         if (*json == "null") return {};
         return add({.format = ManifestFormat::yaml,
-                    .number = number,
                     .line = section.line,
                     .text = section.comments + std::string(section.body),
                     .json = *std::move(json)});
@@ -163,6 +159,7 @@ private:
                               fmt::format("more than {} documents", max_documents),
                               fmt::format("{}:1", manifest.line));
         }
+        manifest.number = manifests_.size() + 1;
         manifests_.push_back(std::move(manifest));
         return {};
     }
@@ -170,7 +167,6 @@ private:
     std::string_view text_;
     const base::JsonLimits& limits_;
     std::vector<Manifest> manifests_;
-    std::size_t number_ = 0;
 };
 
 /// Whether two JSON texts have the same value.

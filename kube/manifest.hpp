@@ -19,8 +19,8 @@ enum class ManifestFormat { yaml, json };
 /// One document of a file.
 struct Manifest {
     ManifestFormat format = ManifestFormat::yaml;
-    std::size_t number = 1;  ///< of the document in its file, from 1; empty documents count and are
-                             ///< left out
+    std::size_t number = 1;  ///< of the document in its file, from 1; empty ones are left out and
+                             ///< do not count
     std::size_t line = 1;    ///< where it starts in the file
     std::string text;        ///< its bytes as they came, without the `---` line
     std::string json;  ///< the same value as JSON, scalars resolved as Kubernetes' YAML reader does

@@ -27,6 +27,21 @@ bool is_merge_key(const YamlNode& key) {
            (key.tag.empty() ? key.style == YamlStyle::plain : key.tag == "tag:yaml.org,2002:merge");
 }
 
+/// Where a value stands, as far as that counts.
+enum class Place { anywhere, amounts, amount };
+
+/// `limits` and `requests` hold amounts: Kubernetes reads them by their text, not as numbers.
+Place place_below(Place parent, std::string_view name) {
+    if (parent == Place::amounts) return Place::amount;
+    return name == "limits" || name == "requests" ? Place::amounts : Place::anywhere;
+}
+
+/// Whether a number can stand in JSON as it is written.
+bool is_json_number(std::string_view text) {
+    const auto read = base::parse_json(std::string(text));
+    return read && read->root().kind() == base::JsonKind::number;
+}
+
 class Writer {
 public:
     Writer(const YamlTree& tree, const base::JsonLimits& limits, std::size_t first_line)
@@ -34,7 +49,7 @@ public:
 
     base::Result<std::string> write() {
         if (tree_.nodes.empty()) return "null";
-        if (auto done = value(0, 0); !done) return tl::unexpected(done.error());
+        if (auto done = value(0, 0, Place::anywhere); !done) return tl::unexpected(done.error());
         return std::move(out_);
     }
 
@@ -69,34 +84,34 @@ private:
     }
 
     // Recursion is bounded by `spend`.
-    base::Result<void> value(YamlIndex index, std::size_t depth) {
+    base::Result<void> value(YamlIndex index, std::size_t depth, Place place) {
         const YamlNode& node = tree_[index];
         if (auto allowed = spend(node, depth); !allowed) return allowed;
         switch (node.kind) {
             case YamlKind::alias: {
                 ++alias_depth_;
-                auto done = value(node.target, depth);
+                auto done = value(node.target, depth, place);
                 --alias_depth_;
                 return done;
             }
             case YamlKind::scalar:
-                return scalar(node);
+                return scalar(node, place);
             case YamlKind::sequence: {
                 char before = '[';
                 for (const YamlIndex child : node.children) {
                     out_ += std::exchange(before, ',');
-                    if (auto done = value(child, depth + 1); !done) return done;
+                    if (auto done = value(child, depth + 1, Place::anywhere); !done) return done;
                 }
                 out_ += before == '[' ? "[]" : "]";
                 return {};
             }
             case YamlKind::mapping:
-                return mapping(node, depth);
+                return mapping(node, depth, place);
         }
         return {};
     }
 
-    base::Result<void> scalar(const YamlNode& node) {
+    base::Result<void> scalar(const YamlNode& node, Place place) {
         const auto scalar = resolve(node);
         if (!scalar) return fail(node, scalar.error().message);
         if (scalar->kind == ScalarKind::string) {
@@ -106,12 +121,14 @@ private:
                                           "quotes",
                                           node.text));
         } else {
-            out_ += scalar->text;
+            const bool spelled = place == Place::amount && scalar->kind == ScalarKind::real &&
+                                 is_json_number(node.text);
+            out_ += spelled ? node.text : scalar->text;
         }
         return {};
     }
 
-    base::Result<void> mapping(const YamlNode& node, std::size_t depth) {
+    base::Result<void> mapping(const YamlNode& node, std::size_t depth, Place place) {
         Members members;
         if (auto done = collect(node, depth, members); !done) return done;
         char before = '{';
@@ -119,7 +136,7 @@ private:
             out_ += std::exchange(before, ',');
             base::append_json_string(out_, name);
             out_ += ':';
-            if (auto done = value(child, depth + 1); !done) return done;
+            if (auto done = value(child, depth + 1, place_below(place, name)); !done) return done;
         }
         out_ += before == '{' ? "{}" : "}";
         return {};

@@ -224,13 +224,18 @@ def test_a_pod_that_names_a_template_nobody_has_is_reported() -> None:
     assert (answer.status, answer.codes()) == (3, ["template-not-here"])
 
 
-def test_documents_are_counted_and_every_one_that_is_not_empty_has_a_verdict() -> None:
+def test_documents_that_are_not_empty_are_counted_and_each_has_a_verdict() -> None:
     answer = translate(f"# c\n---\n{PLAIN}---\n# nothing\n---\n{POD}---\n{DENIED}---\nkind: Odd\n")
     verdicts = [line for line in answer.notices() if "verdict" in line]
-    assert [line["document"] for line in verdicts] == [1, 3, 4, 5]
+    assert [line["document"] for line in verdicts] == [1, 2, 3, 4]
     assert [line["verdict"] for line in verdicts] == ["leave", "translate", "deny", "leave"]
-    assert verdicts[1] == {"verdict": "translate", "file": "-", "document": 3, "kind": "Pod", "name": "train"}
+    assert verdicts[1] == {"verdict": "translate", "file": "-", "document": 2, "kind": "Pod", "name": "train"}
     assert answer.status == 2
+
+
+def test_amounts_of_other_resources_come_back_as_they_are_written() -> None:
+    answer = translate(POD.replace('cpu: "2"', "cpu: 2.0\n        memory: 8e9"), "-o", "json")
+    assert '"limits":{"cpu":2.0,"memory":8e9}' in "".join(answer.text.split())
 
 
 def test_the_verdict_comes_behind_the_diagnostics_of_its_document() -> None:

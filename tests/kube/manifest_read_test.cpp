@@ -41,10 +41,10 @@ TEST_CASE("documents keep their bytes, their number and their line") {
     CHECK(manifests[0].number == 1);
     CHECK(manifests[0].line == 1);
     CHECK(manifests[1].text == "b: 2\n\n");
-    CHECK(manifests[1].number == 3);
+    CHECK(manifests[1].number == 2);
     CHECK(manifests[1].line == 6);
     CHECK(manifests[2].text == "\"c\": 3");
-    CHECK(manifests[2].number == 4);
+    CHECK(manifests[2].number == 3);
     CHECK(manifests[2].json == "{\"c\":3}");
 }
 
@@ -188,4 +188,16 @@ TEST_CASE("no prefix of a text and no lost byte ends the process") {
             }
         }
     }
+}
+
+TEST_CASE("an amount keeps its spelling, as far as JSON has it") {
+    const auto manifests = read(
+        "limits: {cpu: 1.0, memory: 1e9, gpu: 0.50, a: 1., b: +1.5, c: 1_0.5, d: 010, e: 2}\n"
+        "requests: {cpu: &one 1.0, deep: {limits: {cpu: 2.0}, cpu: 3.0}}\n"
+        "replicas: 1.0\nports: [*one, 1.0]\n");
+    REQUIRE(manifests.size() == 1);
+    CHECK(manifests[0].json ==
+          R"({"limits":{"cpu":1.0,"memory":1e9,"gpu":0.50,"a":1,"b":1.5,"c":10.5,"d":8,"e":2},)"
+          R"("requests":{"cpu":1.0,"deep":{"limits":{"cpu":2.0},"cpu":3}},)"
+          R"("replicas":1,"ports":[1,1]})");
 }
