@@ -95,6 +95,15 @@ def test_every_allocating_name_of_the_recorded_driver_was_looked_at() -> None:
     assert [name for name in names if pattern.search(name) and name not in known] == []
 
 
+def test_every_setting_of_the_recorded_nvml_was_looked_at() -> None:
+    """As above; what is left alone sets something of the caller's alone, or tells of a setting."""
+    known = {row[0] for row in table()} | set((Path(__file__).parent / "left_alone.txt").read_text().split())
+    pattern = re.compile(r"Set|Clear|Reset|Create|Destroy|Remove|Modify|Activate|Update|Freeze|Force|Write")
+    exports = (TREE / "tests/preload/recorded/580.159-h200/exports.tsv").read_text().splitlines()
+    names = [line.split("\t")[1] for line in exports if line.startswith("libnvidia-ml")]
+    assert [name for name in names if pattern.search(name) and name not in known] == []
+
+
 def test_the_shared_page_layout_is_what_python_writes() -> None:
     """tests/preload/share.py packs by hand what abi.h declares; the C++ test holds the same offsets."""
     assert struct.calcsize("<IIQQIIQ7Q6Q12I") == 192

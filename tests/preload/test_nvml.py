@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from conftest import CONTEXT, TREE, Bench
-from share import MIB, UTILIZATION
+from share import CHARGE_MANAGED, CHARGE_OVERHEAD, MIB, UTILIZATION
 
 HEAD = f"import sys, json, os, ctypes, struct; sys.path.insert(0, {str(TREE / 'tests/preload/record')!r}); from driver import *; cu = Driver(); cu.start(); "
 HOLD = HEAD + "cu.must_out('cuMemAlloc_v2', 300 * MIB); print('ready', flush=True); sys.stdin.readline()"
@@ -43,3 +43,12 @@ def test_the_lists_of_newer_programs_hold_the_shares_processes_alone(bench: Benc
     details = [[7, 1], [0, 1], [True, CONTEXT + 100 * MIB, True], [0, 0], [25, 0], [2, 0]]
     samples = [[7, 1], [0, 1], [True, True, [42, 0, 0, 0, 0, 0]], [25, 0]] if is_busy else [[6, 0], [6, 0], [25, 0]]
     assert found == details + samples
+
+
+@pytest.mark.parametrize(("more", "is_refused"), [({}, True), ({"flags": CHARGE_MANAGED | CHARGE_OVERHEAD}, False)])
+def test_every_setting_is_refused_where_the_share_says_so(bench: Bench, more: dict[str, int], is_refused: bool) -> None:
+    bench.share(3000 * MIB, **more)
+    rows = [line.split("\t") for line in (TREE / "preload" / "entry_points.tsv").read_text().splitlines()]
+    names = " ".join(row[0] for row in rows if row[1:2] == ["S"])
+    script = HEAD + "nvml = Nvml(); print(json.dumps([getattr(nvml.library, name)(0, 0, 0, 0, 0) == 4 for name in sys.argv[1].split()]))"
+    assert bench.python(script, names) == [is_refused] * len(names.split())
