@@ -41,7 +41,8 @@ struct Overhead {
     bool measured = false;        ///< at this look; otherwise it is what it was before
 };
 
-/// A share's ledger before and after the driver was asked, and the answer for its GPU.
+/// The ledgers of a GPU's shares, one after the other, before and after the driver was asked, and
+/// the answer for it.
 struct OverheadView {
     const LedgerCopy& before;
     const LedgerCopy& after;
@@ -50,8 +51,8 @@ struct OverheadView {
 };
 
 /// Whether no earlier slot is of the same process. One that has opened the driver in several
-/// namespaces of the linker's has a slot for each; what the driver says of it as a whole is told of
-/// the first.
+/// namespaces of the linker's has a slot for each, and one with several shares has one in each;
+/// what the driver says of it as a whole is told of the first.
 [[nodiscard]] bool is_first_of_owner(const LedgerCopy& copy, std::size_t slot);
 
 /// What slot `slot` is to be charged beside its used word: what the driver counts for its process

@@ -43,6 +43,21 @@ std::size_t overhead_offset(std::size_t slot) {
     return offsetof(drawbridge_limits, overhead_mib) + slot * sizeof(std::uint32_t);
 }
 
+/// The ledgers of all shares of a GPU one after the other: a process may have slots in several, and
+/// is measured once.
+struct DeviceLedgers {
+    void add(const std::string& share, LedgerCopy was, const LedgerCopy& is) {
+        first_slot[share] = after.size();
+        was.resize(is.size());
+        before.insert(before.end(), was.begin(), was.end());
+        after.insert(after.end(), is.begin(), is.end());
+    }
+
+    LedgerCopy before = {};
+    LedgerCopy after = {};
+    std::map<std::string, std::size_t> first_slot = {};
+};
+
 /// Of a measured figure, what the slot's word has not got as an assumption.
 std::int64_t uncounted(const Overhead& overhead, const LedgerSlot& slot) {
     const std::uint64_t assumed = std::min(slot.content.provisional, slot.used);
@@ -78,17 +93,18 @@ void ShareMeasure::write(const std::string& share, std::size_t offset, std::stri
 }
 
 /// What lies there counts, whoever wrote it: another agent, or who made the file anew.
-Overhead ShareMeasure::write_overhead(const std::string& share, std::size_t slot,
-                                      const OverheadView& view, const Overhead& written) {
-    const Overhead now = overhead_of(view, slot, written);
+void ShareMeasure::write_overhead(const std::string& share, std::size_t slot, const Overhead& now,
+                                  const Overhead& written) {
     if (now.mib != written.mib) write(share, overhead_offset(slot), bytes_of(now.mib));
-    return now;
 }
 
 void ShareMeasure::write_overheads(const Shares& shares,
                                    const std::vector<DeviceProcess>& processes,
                                    const ProcessTable& table) {
     std::erase_if(written_, [&](const auto& entry) { return !shares.contains(entry.first); });
+    std::map<std::string, DeviceLedgers> devices;
+    for (const auto& [share, measured] : shares)
+        devices[measured.device].add(share, measured.before, measured.after);
     for (const auto& [share, measured] : shares) {
         std::vector<Overhead>& known = written_[share];
         known.resize(DRAWBRIDGE_SLOTS);
@@ -96,12 +112,15 @@ void ShareMeasure::write_overheads(const Shares& shares,
         std::erase_if(here, [&device = measured.device](const DeviceProcess& one) {
             return !one.device_uuid.ends_with(device);
         });
-        const OverheadView view{measured.before, measured.after, here, table};
+        const DeviceLedgers& all = devices[measured.device];
+        const OverheadView view{all.before, all.after, here, table};
+        const std::size_t first = all.first_slot.at(share);
         MeasuredOverhead sum;
         for (std::size_t slot = 0; slot < measured.after.size(); ++slot) {
             Overhead& written = known[slot];
             written.mib = word_at<std::uint32_t>(measured.page, overhead_offset(slot));
-            const Overhead now = write_overhead(share, slot, view, written);
+            const Overhead now = overhead_of(view, first + slot, written);
+            write_overhead(share, slot, now, written);
             contexts_.saw(measured.device, written, now);
             sum.bytes += now.mib * mib;
             sum.uncounted += uncounted(now, measured.after[slot]);

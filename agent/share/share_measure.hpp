@@ -57,8 +57,8 @@ private:
     bool add(Shares& shares, const std::string& share) const;
     void write_overheads(const Shares& shares, const std::vector<DeviceProcess>& processes,
                          const ProcessTable& table);
-    Overhead write_overhead(const std::string& share, std::size_t slot, const OverheadView& view,
-                            const Overhead& written);
+    void write_overhead(const std::string& share, std::size_t slot, const Overhead& now,
+                        const Overhead& written);
     void learn_contexts(Shares& shares, const ContextSizes& before);
     void count_time(const Shares& shares, const std::vector<DeviceProcess>& processes,
                     const ProcessTable& table);

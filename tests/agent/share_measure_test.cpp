@@ -118,6 +118,17 @@ TEST_CASE("what a process has assumed for its context is not counted twice") {
     check_measured(node);
 }
 
+TEST_CASE("a process with two shares of a GPU is charged once for what neither counts") {
+    Node node;
+    REQUIRE(node.folders.create("t", eight_gib));
+    const auto ledger =
+        node.files.read(node.folders.path("s", DRAWBRIDGE_LEDGER_FILE), DRAWBRIDGE_LEDGER_SIZE);
+    REQUIRE(node.files.patch(node.folders.path("t", DRAWBRIDGE_LEDGER_FILE), 0, *ledger));
+    node.look();
+    CHECK(node.limits("s").overhead_mib[0] == 418);
+    CHECK(node.limits("t").overhead_mib[0] == 0);
+}
+
 TEST_CASE("the size of a context is learnt from who has one, and told to every share of the GPU") {
     Node node;
     REQUIRE(node.folders.create("t", eight_gib));
