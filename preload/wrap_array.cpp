@@ -1,6 +1,7 @@
 // Arrays and mipmapped arrays.
 #include "preload/array_size.hpp"
 #include "preload/charge.hpp"
+#include "preload/contexts.hpp"
 #include "preload/resolve.hpp"
 #include "preload/sparse.hpp"
 
@@ -41,7 +42,7 @@ int create(void* handle, const void* descriptor, uint32_t levels, Call call) {
     const uint64_t bytes = array_bytes(shape);
     const auto key = [handle] { return reinterpret_cast<uint64_t>(*static_cast<void**>(handle)); };
     if (bytes != 0)
-        return make_block(current_device(), bytes, Kind::array, current_context(), call, key);
+        return make_block(current_device(), bytes, Kind::array, owning_context(), call, key);
     const int status = call();
     if (status == cuda_success) sparse_array_made(key(), (shape.flags & array_deferred) != 0);
     return status;

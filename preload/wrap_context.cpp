@@ -13,6 +13,11 @@ constexpr uint64_t primary_mark = uint64_t{1} << 32;
 // Context -> bytes of overhead; `owner` is the device, marked if it is a primary context, and
 // `life` how often it was attached to.
 Table contexts;
+// Green contexts -> `owner`, their device; and what is current in their place -> `bytes`, the green
+// one. Each holds the primary context of its device.
+Table greens;
+Table faces;
+bool has_faces;
 int32_t retains[max_devices];  // of primary contexts, as far as seen
 Mutex making;                  // so that a primary context is counted once
 
@@ -158,6 +163,40 @@ int retained(int status, void* context, int device) {
     return created(status, context, device, true);
 }
 
+// It has retained the primary context, and does not tell which that is.
+int green_made(int status, const void* place, int device) {
+    if (status != cuda_success || !enforcing() || share_of_device(device) < 0) return status;
+    greens.insert({*static_cast<const uint64_t*>(place), 0, static_cast<uint64_t>(device)});
+    auto* retain = real<cuDevicePrimaryCtxRetain_function>(entry_cuDevicePrimaryCtxRetain);
+    auto* release = real<cuDevicePrimaryCtxRelease_function>(entry_cuDevicePrimaryCtxRelease_v2);
+    void* primary = nullptr;
+    if (retain == nullptr || release == nullptr || retain(&primary, device) != cuda_success)
+        return status;
+    retained(cuda_success, &primary, device);
+    release(device);
+    return status;
+}
+
+int face_made(int status, const void* place, uint64_t green) {
+    Record known;
+    if (status != cuda_success || !enforcing() || !greens.find(green, known)) return status;
+    faces.insert({*static_cast<const uint64_t*>(place), green, known.owner});
+    __atomic_store_n(&has_faces, true, __ATOMIC_RELAXED);
+    return status;
+}
+
+template <class Call>
+int destroy_green(uint64_t green, Call call) {
+    Record record;
+    if (!enforcing() || !greens.take(green, record)) return call();
+    const int status = release_primary(static_cast<int>(record.owner), call);
+    if (status != cuda_success)
+        greens.insert(record);
+    else
+        faces.remove_if([green](const Record& face) { return face.bytes == green; });
+    return status;
+}
+
 template <class Call>
 int reset(int device, Call call) {
     return destroy(enforcing() ? primary_of(device) : 0, call);
@@ -190,7 +229,7 @@ int set_limit(uint32_t limit, uint64_t value, Call call) {
     }
     settle_overhead(made);
     if (wanted < then) drop_overhead(share, then - wanted);
-    contexts.update(current_context(), [&](Record& record) {
+    contexts.update(owning_context(), [&](Record& record) {
         record.bytes = record.bytes + wanted < then ? 0 : record.bytes + wanted - then;
         return true;
     });
@@ -199,8 +238,19 @@ int set_limit(uint32_t limit, uint64_t value, Call call) {
 
 }  // namespace
 
+uint64_t owning_context() {
+    const uint64_t context = current_context();
+    Record face;
+    if (!__atomic_load_n(&has_faces, __ATOMIC_RELAXED) || !faces.find(context, face))
+        return context;
+    const uint64_t primary = primary_of(static_cast<int>(face.owner));
+    return primary != 0 ? primary : context;
+}
+
 void forget_contexts() {
     contexts.forget();
+    greens.forget();
+    faces.forget();
     for (int32_t& count : retains)
         count = 0;
     making = Mutex{};
@@ -316,6 +366,24 @@ int cuDevicePrimaryCtxReset(int dev) {
 int cuDevicePrimaryCtxReset_v2(int dev) {
     auto* function = real<cuDevicePrimaryCtxReset_v2_function>(entry_cuDevicePrimaryCtxReset_v2);
     return function == nullptr ? cuda_not_initialized : reset(dev, [=] { return function(dev); });
+}
+
+int cuGreenCtxCreate(void* phCtx, void* desc, int dev, uint32_t flags) {
+    auto* function = real<cuGreenCtxCreate_function>(entry_cuGreenCtxCreate);
+    return function == nullptr ? cuda_not_initialized
+                               : green_made(function(phCtx, desc, dev, flags), phCtx, dev);
+}
+
+int cuGreenCtxDestroy(void* hCtx) {
+    auto* function = real<cuGreenCtxDestroy_function>(entry_cuGreenCtxDestroy);
+    if (function == nullptr) return cuda_not_initialized;
+    return destroy_green(reinterpret_cast<uint64_t>(hCtx), [=] { return function(hCtx); });
+}
+
+int cuCtxFromGreenCtx(void* pContext, void* hCtx) {
+    auto* function = real<cuCtxFromGreenCtx_function>(entry_cuCtxFromGreenCtx);
+    if (function == nullptr) return cuda_not_initialized;
+    return face_made(function(pContext, hCtx), pContext, reinterpret_cast<uint64_t>(hCtx));
 }
 
 int cuCtxSetLimit(uint32_t limit, uint64_t value) {

@@ -1,5 +1,6 @@
 // Linear, pitched and managed memory, and freeing of every kind of pointer.
 #include "preload/charge.hpp"
+#include "preload/contexts.hpp"
 #include "preload/pools.hpp"
 #include "preload/resolve.hpp"
 
@@ -18,7 +19,7 @@ template <class Pointer, class Call>
 int allocate(void* place, uint64_t bytes, Call call) {
     if (!enforcing() || bytes == 0) return call();
     return make_block(current_device(), ledger::rounded_linear(bytes), Kind::linear,
-                      current_context(), call, key_at<Pointer>(place));
+                      owning_context(), call, key_at<Pointer>(place));
 }
 
 uint64_t pitched_bytes(uint64_t pitch, uint64_t height) {
@@ -33,7 +34,7 @@ int allocate_pitched(void* place, void* pitch, uint64_t width, uint64_t height, 
     if (!enforcing() || width == 0 || height == 0) return call();
     const uint64_t row =
         width > ledger::absurd_bytes ? width : (width + pitch_step - 1) / pitch_step * pitch_step;
-    return make_block(current_device(), pitched_bytes(row, height), Kind::linear, current_context(),
+    return make_block(current_device(), pitched_bytes(row, height), Kind::linear, owning_context(),
                       call, key_at<Pointer>(place),
                       [=] { return pitched_bytes(*static_cast<Size*>(pitch), height); });
 }
@@ -94,7 +95,7 @@ int cuMemAllocManaged(void* dptr, uint64_t bytesize, uint32_t flags) {
     const int device = current_device();
     const int share = share_of_device(device);
     if (share < 0 || (limits_of(share).flags & DRAWBRIDGE_CHARGE_MANAGED) == 0) return call();
-    return make_block(device, ledger::rounded_linear(bytesize), Kind::managed, current_context(),
+    return make_block(device, ledger::rounded_linear(bytesize), Kind::managed, owning_context(),
                       call, key_at<uint64_t>(dptr));
 }
 

@@ -1,6 +1,7 @@
 // Mapping physical memory to arrays that have none of their own. It counts from before the call; an
 // unmapping counts once it is in its stream, as a free does.
 #include "preload/charge.hpp"
+#include "preload/contexts.hpp"
 #include "preload/resolve.hpp"
 #include "preload/sparse.hpp"
 #include "preload/vmm.hpp"
@@ -163,7 +164,7 @@ int map_arrays(const void* infos, uint32_t count, Call call) {
 void sparse_array_made(uint64_t array, bool is_deferred) {
     const uint64_t number = __atomic_add_fetch(&numbers, 1, __ATOMIC_RELAXED);
     arrays.insert(
-        {array, number_mark | number, current_context(), -1, is_deferred ? as_a_whole : by_boxes});
+        {array, number_mark | number, owning_context(), -1, is_deferred ? as_a_whole : by_boxes});
 }
 
 bool take_sparse_array(uint64_t array, Record& record) {

@@ -16,6 +16,11 @@ Context* current() {
     return top;
 }
 
+Context* current_owner() {
+    Context* context = current();
+    return context != nullptr && context->face_of != nullptr ? context->face_of : context;
+}
+
 std::uint64_t fresh_address(std::uint64_t bytes) {
     const auto spare = driver().spare_addresses.find(rounded(bytes == 0 ? 1 : bytes, large_page));
     if (spare != driver().spare_addresses.end()) {
@@ -203,6 +208,43 @@ int cuCtxDetach(Context* context) {
     if (driver().contexts.count(context) == 0) return invalid_context;
     if (context->attached-- == 0) destroy_context(context, farewells);
     return success;
+}
+
+int cuGreenCtxCreate(void** green, void* resources, int device, unsigned flags) {
+    COUNT_CALL("cuGreenCtxCreate");
+    NEEDS_INIT();
+    if (green == nullptr || resources == nullptr || flags != 1) return invalid_value;
+    if (!known(device)) return invalid_device;
+    Context* primary = primary_of(device);
+    const int status = primary->destroyed ? enliven(primary) : success;
+    if (status != success) return status;
+    ++driver().retained[device];
+    auto* face = new Context{.device = device, .face_of = primary, .destroyed = false};
+    driver().contexts.insert(face);
+    *green = new char;
+    driver().greens[*green] = face;
+    return success;
+}
+
+int cuCtxFromGreenCtx(Context** context, void* green) {
+    COUNT_CALL("cuCtxFromGreenCtx");
+    NEEDS_INIT();
+    const auto found = driver().greens.find(green);
+    if (context == nullptr || found == driver().greens.end()) return invalid_value;
+    *context = found->second;
+    return success;
+}
+
+int cuGreenCtxDestroy(void* green) {
+    COUNT_CALL("cuGreenCtxDestroy");
+    NEEDS_INIT();
+    const auto found = driver().greens.find(green);
+    if (found == driver().greens.end()) return invalid_value;
+    Context* face = found->second;
+    driver().greens.erase(found);
+    driver().contexts.erase(face);
+    std::erase(context_stack(), face);
+    return cuDevicePrimaryCtxRelease_v2(face->device);
 }
 
 int cuCtxSetCurrent(Context* context) {

@@ -48,7 +48,8 @@ struct Context {
     std::map<std::uint64_t, std::map<std::uint64_t, std::uint64_t>> small = {};
     std::map<void*, Stored> storage = {};
     unsigned attached = 0;
-    bool destroyed = true;  // a primary one that nobody retains, or that was reset
+    Context* face_of = nullptr;  // the primary one, of which a green one has a part
+    bool destroyed = true;       // a primary one that nobody retains, or that was reset
 };
 
 enum class BlockKind { linear, managed, pool, graph };
@@ -168,6 +169,7 @@ struct Driver {
     Context* primary[8] = {};
     unsigned retained[8] = {};
     std::set<Context*> contexts;
+    std::map<void*, Context*> greens;  // green context -> what is current in its place
     std::map<std::uint64_t, Block> blocks;
     std::map<void*, Array> arrays;
     std::map<std::uint64_t, Physical*> handles;
@@ -196,6 +198,9 @@ std::vector<Context*>& context_stack();
 
 /// Null where the thread has no context.
 Context* current();
+
+/// The one that has the memory: of a green one the primary context.
+Context* current_owner();
 
 /// Address space, aligned to 2 MiB; what was given back comes first.
 std::uint64_t fresh_address(std::uint64_t bytes);

@@ -51,7 +51,7 @@ void uncut_small(Context& context, std::uint64_t address) {
 namespace {
 
 int allocate(std::uint64_t* pointer, std::uint64_t bytes, BlockKind kind) {
-    Context* context = current();
+    Context* context = current_owner();
     if (context == nullptr) return invalid_context;
     if (context->destroyed) return context_is_destroyed;
     if (pointer == nullptr || bytes == 0) return invalid_value;
@@ -70,7 +70,7 @@ int allocate(std::uint64_t* pointer, std::uint64_t bytes, BlockKind kind) {
 }
 
 int make_array(void** handle, const preload::ArrayShape& shape) {
-    Context* context = current();
+    Context* context = current_owner();
     if (context == nullptr) return invalid_context;
     const bool blocks = shape.format >= 0x91 && shape.format <= 0x9e;
     const bool plain = shape.format == 1 || shape.format == 2 || shape.format == 3 ||
