@@ -166,6 +166,34 @@ uint64_t start_time_of(uint32_t pid) {
     return value;
 }
 
+// The fifth field of each line: addresses, permissions, offset, device, inode, path.
+bool may_map(uint32_t pid, uint64_t inode) {
+    char path[32];
+    char text[4096];
+    snprintf(path, sizeof path, "/proc/%u/maps", pid);
+    const int file = open_file(path, false);
+    if (file < 0) return true;
+    int field = 0;
+    uint64_t value = 0;
+    bool is_found = false;
+    for (ssize_t got = 1; got > 0 && !is_found;) {
+        const KeepErrno keep;
+        got = syscall(SYS_read, file, text, sizeof text);
+        is_found = got < 0;
+        for (ssize_t at = 0; at < got && !is_found; ++at) {
+            const char c = text[at];
+            const bool is_number = field == 4 && c >= '0' && c <= '9';
+            if (is_number) value = value * 10 + static_cast<uint64_t>(c - '0');
+            if (!is_number && field == 4) is_found = value == inode;
+            if (c == ' ') ++field;
+            if (c == '\n') field = 0;
+            if (c == '\n') value = 0;
+        }
+    }
+    close_file(file);
+    return is_found;
+}
+
 uint64_t pid_namespace() {
     return facts_of("/proc/self/ns/pid").inode;
 }

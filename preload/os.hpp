@@ -103,6 +103,8 @@ void sleep_ns(uint64_t nanoseconds);
 uint32_t process_id();
 /// Start time of a process (field 22 of /proc/PID/stat), 0 where there is none.
 uint64_t start_time_of(uint32_t pid);
+/// Whether a process has a file of this inode mapped; true also where that cannot be seen.
+bool may_map(uint32_t pid, uint64_t inode);
 /// Inode of this process's pid namespace.
 uint64_t pid_namespace();
 

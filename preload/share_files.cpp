@@ -64,16 +64,19 @@ bool same_place(const drawbridge_slot& slot, uint64_t names) {
 }
 
 // Nobody holds the byte. The owner may still live: a program that closes all descriptors loses its
-// locks. What cannot be known from here (another pid namespace) counts as alive; the agent sees all
-// pids and decides.
-bool owner_gone(const drawbridge_slot& slot, uint64_t names) {
+// locks, and keeps the ledger mapped; one that has begun another program has neither. What cannot
+// be known from here (another pid namespace) counts as alive; the agent sees all pids and decides.
+bool owner_gone(const Share& share, const drawbridge_slot& slot, uint64_t names) {
     if (!same_place(slot, names)) return false;
     const uint32_t pid = __atomic_load_n(&slot.pid, __ATOMIC_RELAXED);
     if (pid == 0) return true;
     const uint32_t flags = __atomic_load_n(&slot.flags, __ATOMIC_RELAXED);
     // Ourselves, before we began another program.
     if (pid == process_id() && (flags & DRAWBRIDGE_SLOT_NO_LOCKS) == 0) return true;
-    return start_time_of(pid) != __atomic_load_n(&slot.start_time, __ATOMIC_RELAXED);
+    if (start_time_of(pid) != __atomic_load_n(&slot.start_time, __ATOMIC_RELAXED)) return true;
+    // What our own mapping is listed as is what is looked for.
+    return (flags & DRAWBRIDGE_SLOT_NO_LOCKS) == 0 && !may_map(pid, share.inode) &&
+           may_map(process_id(), share.inode);
 }
 
 void fill_slot(Share& share, uint32_t index, bool locked) {
@@ -147,6 +150,7 @@ bool open_share(const char* folder, Share& share, Problem& problem) {
     share.view.ledger = static_cast<drawbridge_ledger*>(open_mapped(
         folder, DRAWBRIDGE_LEDGER_FILE, DRAWBRIDGE_LEDGER_SIZE, true, share.file, problem));
     if (share.view.ledger == nullptr) return false;
+    share.inode = facts_of(share.file).inode;
     wrong =
         header_problem(share.view.ledger->header, DRAWBRIDGE_LEDGER_MAGIC, DRAWBRIDGE_LEDGER_SIZE);
     if (wrong != nullptr) tell(problem, folder, DRAWBRIDGE_LEDGER_FILE, wrong);
@@ -184,13 +188,13 @@ uint32_t reap(Share& share) {
             (share.holds_slot && index == share.view.slot))
             continue;
         if (probe_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index)) == ByteLock::held) continue;
-        if (!owner_gone(slot, names)) continue;
+        if (!owner_gone(share, slot, names)) continue;
         const bool locked = try_lock_byte(share.file, DRAWBRIDGE_SLOT_LOCK(index));
         const bool unlocked_kind =
             (__atomic_load_n(&slot.flags, __ATOMIC_RELAXED) & DRAWBRIDGE_SLOT_NO_LOCKS) != 0;
         if (!locked && !unlocked_kind) continue;  // another one is at it
         pass(Mark::reap_locked);
-        if (load(slot.state) == DRAWBRIDGE_SLOT_LIVE && owner_gone(slot, names)) {
+        if (load(slot.state) == DRAWBRIDGE_SLOT_LIVE && owner_gone(share, slot, names)) {
             ledger::clear_slot(*share.view.ledger, index);
             ++reaped;
             pass(Mark::reaped);

@@ -13,6 +13,7 @@ struct Share {
     ledger::View view;
     drawbridge_limits* limits = nullptr;
     int file = -1;  // the ledger, whose lock on our byte says that we live
+    uint64_t inode = 0;
     bool holds_slot = false;
     int next = -1;  // another share of the same device
     uint64_t seen_overhead = 0;

@@ -19,7 +19,8 @@ void reap_sometimes(Share& share) {
     uint64_t before = __atomic_load_n(&share.looked_at, __ATOMIC_RELAXED);
     if (now - before < reap_interval_ns) return;
     if (__atomic_compare_exchange_n(&share.looked_at, &before, now, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED))
+                                    __ATOMIC_RELAXED) &&
+        check_ledger(share))
         reap(share);
 }
 

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import CONTEXT, MARKED, TREE, Bench
@@ -37,6 +38,23 @@ def test_a_process_that_begins_another_program_holds_nothing_of_the_first_one(be
     first = HEAD + "cu.start(); cu.must_out('cuMemAlloc_v2', 2000 * MIB); os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
     assert bench.python(first, second) == [LIMIT - CONTEXT, 0]
     assert share.slot(0)["state"] == 0
+
+
+@pytest.mark.parametrize("ledger", [True, False])
+def test_a_process_that_begins_a_program_without_cuda_holds_nothing_for_others(bench: Bench, ledger: bool) -> None:
+    """Unless all it has done is to close its descriptors."""
+    share = bench.share(LIMIT)
+    first = HEAD + "cu.start(); cu.must_out('cuMemAlloc_v2', 1000 * MIB); print('ready', flush=True); " + (
+        "os.closerange(3, 4096); sys.stdin.readline()" if ledger else "os.execv('/bin/cat', ['cat'])")  # fmt: skip
+    with subprocess.Popen([sys.executable, "-c", first], env=bench.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin and child.stdout and child.stdout.readline() == "ready\n"
+        while not ledger and Path(f"/proc/{child.pid}/cmdline").read_bytes() != b"cat\0":
+            pass
+        while ledger and len(list(Path(f"/proc/{child.pid}/fd").iterdir())) > 3:
+            pass
+        assert bench.python(HEAD + "cu.start(); print(cu.free_bytes())") == LIMIT - CONTEXT - (CONTEXT + 1000 * MIB if ledger else 0)
+        assert share.slot(0)["state"] == int(ledger)
+        child.communicate("\n")
 
 
 @pytest.mark.parametrize("mark", ["claim_locked", "claim_cleared"])
