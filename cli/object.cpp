@@ -54,7 +54,10 @@ struct Search {
             found = find(place.at(index), path / index);
         for (const auto& [key, value] : place.members()) {
             if (!found.empty()) break;
-            if (pod && key.ends_with("ontainers")) continue;  // of all three sorts: translated
+            if (pod && key.ends_with("ontainers") && value.is_array()) {  // of all three sorts
+                found = find_in_containers(value, path / key);
+                continue;
+            }
             if (key == "limits" || key == "requests") found = find_name(value, path / key);
             if (found.empty()) found = find(value, path / key);
         }
@@ -62,6 +65,35 @@ struct Search {
     }
 
 private:
+    /// Where a container has it, and not in a map of amounts, which is translated.
+    [[nodiscard]] std::string find_in_containers(base::JsonView list,
+                                                 const kube::PointerPath& path) const {
+        std::string found;
+        for (std::size_t index = 0; found.empty() && index < list.size(); ++index) {
+            const base::JsonView resources = list.at(index)["resources"];
+            for (const char* amounts : {"limits", "requests"}) {
+                if (found.empty())
+                    found = find_name(list.at(index)[amounts], path / index / amounts);
+                const base::JsonView inside = resources[amounts];
+                if (found.empty() && !inside.is_object())
+                    found = find_member(inside, path / index / "resources" / amounts);
+            }
+            if (found.empty()) found = find_name(resources, path / index / "resources");
+            if (found.empty() && !resources.is_object())
+                found = find_member(resources, path / index / "resources");
+        }
+        return found;
+    }
+
+    /// As a member of anything.
+    [[nodiscard]] std::string find_member(base::JsonView place,
+                                          const kube::PointerPath& path) const {
+        std::string found = find_name(place, path);
+        for (std::size_t index = 0; found.empty() && index < place.size(); ++index)
+            found = find_member(place.at(index), path / index);
+        return found;
+    }
+
     [[nodiscard]] std::string find_name(base::JsonView list, const kube::PointerPath& path) const {
         for (const std::string_view name : names) {
             if (!list[name].is_missing()) return (path / name).text();
@@ -96,17 +128,26 @@ void report_left_alone(base::JsonView object, const Identity& identity,
 }
 
 /// HAMi sees pods alone: what stands on a Deployment is not on its pods.
-void report_misplaced_annotations(base::JsonView object, const translate::Settings& settings,
-                                  translate::Diagnostics& diagnostics) {
-    const kube::PointerPath path = kube::PointerPath() / "metadata" / "annotations";
+void report_misplaced(base::JsonView object, const translate::Settings& settings,
+                      translate::Diagnostics& diagnostics) {
+    const kube::PointerPath metadata = kube::PointerPath() / "metadata";
     const std::string kind(object["kind"].string_or(""));
     for (const std::string_view name : translate::annotation_names(settings.annotations)) {
         if (translate::annotations_of(object)[name].is_missing()) continue;
         translate::report(
-            diagnostics, Code::annotation_ignored, {path / name, {}, std::string(name), {}},
+            diagnostics, Code::annotation_ignored,
+            {metadata / "annotations" / name, {}, std::string(name), {}},
             fmt::format("annotation {} stands on the {} and not on its pods; it has no effect",
                         name, kind),
             "move it to metadata.annotations of the pod template");
+    }
+    for (const auto& [label, value] : settings.policy.opt_out_labels) {
+        if (object["metadata"]["labels"][label].as_string() != value) continue;
+        translate::report(
+            diagnostics, Code::annotation_ignored, {metadata / "labels" / label, {}, label, value},
+            fmt::format("label {}: {} stands on the {} and not on its pods; it has no effect",
+                        label, value, kind),
+            "move it to metadata.labels of the pod template");
     }
 }
 
@@ -165,7 +206,7 @@ ObjectAnswer translate_object(base::JsonView object, const Identity& identity,
     report_left_alone(object, identity, context.settings, answer.diagnostics);
     // The controllers of custom resources may copy theirs; of a pod they are its own.
     if (!answer.templates.empty() && is_built_in(object) && identity.kind != "Pod") {
-        report_misplaced_annotations(object, context.settings, answer.diagnostics);
+        report_misplaced(object, context.settings, answer.diagnostics);
     }
     if (answer.verdict == Verdict::translate) note_custom_resource(object, answer.diagnostics);
     std::ranges::stable_sort(answer.diagnostics, std::greater(), &translate::Diagnostic::severity);

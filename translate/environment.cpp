@@ -46,7 +46,8 @@ VariableFate fate_of(base::JsonView variable, const Settings& settings) {
     const bool read_by_hami =
         name == task_priority || name == core_policy || name == "CUDA_OVERSUBSCRIBE" ||
         name == "ACTIVE_OOM_KILLER" || name.starts_with("CUDA_DEVICE_MEMORY_LIMIT") ||
-        name.starts_with("CUDA_DEVICE_SM_LIMIT") || name == "CUDA_DEVICE_MEMORY_SHARED_CACHE";
+        name.starts_with("CUDA_DEVICE_SM_LIMIT") || name == "CUDA_DEVICE_MEMORY_SHARED_CACHE" ||
+        name == "LIBCUDA_LOG_LEVEL";
     return read_by_hami ? VariableFate::ignored : VariableFate::kept;
 }
 

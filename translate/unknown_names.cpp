@@ -27,7 +27,8 @@ std::string_view meant_by(std::string_view name, const Names& known) {
     std::size_t least = slips + 1;
     for (const std::string_view candidate : known) {
         if (candidate.size() > longest) continue;
-        const std::size_t distance = base::edit_distance(base::lower_ascii(name), base::lower_ascii(candidate));
+        const std::size_t distance =
+            base::edit_distance(base::lower_ascii(name), base::lower_ascii(candidate));
         if (distance < least) best = candidate;
         least = std::min(least, distance);
     }
@@ -57,6 +58,30 @@ bool looks_like_hamis(std::string_view name) {
                                [&](auto part) { return word.find(part) != std::string::npos; });
 }
 
+/// What to write for an annotation that has no effect; empty where nobody can tell.
+std::string advice(std::string_view name, const Names& known, const Settings& settings) {
+    const auto& labels = settings.policy.opt_out_labels;
+    const bool label =
+        std::ranges::any_of(labels, [&](const auto& entry) { return entry.first == name; });
+    if (label) return "write it under metadata.labels";
+    const std::string_view meant = meant_by(name, known);
+    return meant.empty() ? std::string() : fmt::format("write {}", meant);
+}
+
+/// Labels that count as annotations only.
+void check_labels(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics) {
+    const base::JsonView labels = pod["metadata"]["labels"];
+    for (const std::string_view name : annotation_names(settings.annotations)) {
+        if (labels[name].is_missing()) continue;
+        const std::string text = base::shortened(labels[name].string_or(""), 64);
+        report(diagnostics, Code::annotation_ignored,
+               {kube::PointerPath() / "metadata" / "labels" / name, {}, std::string(name), text},
+               fmt::format("label {} is \"{}\", and counts as an annotation only; it has no effect",
+                           name, text),
+               "write it under metadata.annotations");
+    }
+}
+
 void check_annotations(base::JsonView pod, const Settings& settings, Diagnostics& diagnostics) {
     constexpr std::size_t enough = 16;  // each costs a comparison with all known names
     const Names known = annotation_names(settings.annotations);
@@ -65,14 +90,13 @@ void check_annotations(base::JsonView pod, const Settings& settings, Diagnostics
         if (!looks_like_hamis(name) || std::ranges::find(known, name) != known.end()) continue;
         if (++count > enough) return;
         const std::string text = base::shortened(value.string_or(""), 64);
-        const std::string_view meant = meant_by(name, known);
         report(
             diagnostics, Code::annotation_ignored,
             {kube::PointerPath() / "metadata" / "annotations" / name, {}, std::string(name), text},
             fmt::format("annotation {} is \"{}\", and is none that Drawbridge knows; it has no "
                         "effect",
                         name, text),
-            meant.empty() ? std::string() : fmt::format("write {}", meant));
+            advice(name, known, settings));
     }
 }
 
@@ -86,7 +110,8 @@ std::string_view domain_of(std::string_view name) {
 bool speaks_of_gpus(std::string_view name, const Settings& settings) {
     const std::string_view domain = domain_of(name);
     if (domain != "nvidia.com/" && domain != domain_of(settings.resources.count)) return false;
-    return !domain.empty() && base::lower_ascii(name.substr(domain.size())).find("gpu") != std::string::npos;
+    return !domain.empty() &&
+           base::lower_ascii(name.substr(domain.size())).find("gpu") != std::string::npos;
 }
 
 void check_resources(const ContainerView& container, const Names& known, const Settings& settings,
@@ -117,6 +142,7 @@ void check_resources(const ContainerView& container, const Names& known, const S
 
 void check_unknown_names(const PodView& pod, const Settings& settings, Diagnostics& diagnostics) {
     check_annotations(pod.pod, settings, diagnostics);
+    check_labels(pod.pod, settings, diagnostics);
     const Names known = legacy_names(settings.resources);
     for (const ContainerView& container : pod.containers) {
         if (find_legacy(container.json, known).empty()) continue;

@@ -71,6 +71,41 @@ TEST_CASE("the worst pod template decides, and nothing is written of a denied ob
           "/spec/tasks/1/template/spec/containers/0/resources/limits/nvidia.com~1gpu");
 }
 
+TEST_CASE("what stands on a workload and not on its pods is told, by its name") {
+    const std::string deployment = fmt::format(
+        R"({{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{)"
+        R"("labels":{{"hami.io/webhook":"ignore","app":"x"}},)"
+        R"("annotations":{{"nvidia.com/use-gputype":"A100"}}}},"spec":{{"template":{{"spec":{}}}}}}})",
+        pod_spec);
+    const cli::ObjectAnswer answer = answer_to(deployment);
+    CHECK(answer.verdict == Verdict::translate);
+    REQUIRE(answer.diagnostics.size() == 2);
+    CHECK(answer.diagnostics[0].path == "/metadata/annotations/nvidia.com~1use-gputype");
+    CHECK(answer.diagnostics[0].fix == "move it to metadata.annotations of the pod template");
+    CHECK(answer.diagnostics[1].path == "/metadata/labels/hami.io~1webhook");
+    CHECK(answer.diagnostics[1].message ==
+          "label hami.io/webhook: ignore stands on the Deployment and not on its pods; it has no "
+          "effect");
+    CHECK(answer.diagnostics[1].fix == "move it to metadata.labels of the pod template");
+}
+
+TEST_CASE("GPU resources in what is no list of containers, or no map of amounts, are told") {
+    for (const char* containers :
+         {R"({"main":{"resources":{"limits":{"nvidia.com/gpu":1}}}})",
+          R"([{"name":"main","resources":{"limits":[{"nvidia.com/gpu":1}]}}])",
+          R"([{"name":"main","resources":[{"nvidia.com/gpu":1}]}])",
+          R"([{"name":"main","limits":{"nvidia.com/gpu":1}}])",
+          R"([{"name":"main","resources":{"nvidia.com/gpu":1}}])"}) {
+        CAPTURE(std::string(containers));
+        const cli::ObjectAnswer answer = answer_to(fmt::format(
+            R"({{"apiVersion":"v1","kind":"Pod","spec":{{"containers":{}}}}})", containers));
+        CHECK(answer.verdict == Verdict::leave);
+        REQUIRE(answer.diagnostics.size() == 1);
+        CHECK(answer.diagnostics.front().code == translate::Code::legacy_in_unknown_kind);
+        CHECK(answer.diagnostics.front().path.ends_with("/nvidia.com~1gpu"));
+    }
+}
+
 TEST_CASE("a legacy name in an unknown kind is reported with its place") {
     const cli::ObjectAnswer answer = answer_to(
         R"({"kind":"Odd","spec":{"a":[{"requests":{"nvidia.com/gpumem":5}}],"limits":3}})");

@@ -238,6 +238,18 @@ def test_amounts_of_other_resources_come_back_as_they_are_written() -> None:
     assert '"limits":{"cpu":2.0,"memory":8e9}' in "".join(answer.text.split())
 
 
+@pytest.mark.parametrize("name", [
+    "ACTIVE_OOM_KILLER", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_MEMORY_SHARED_CACHE",
+    "CUDA_DEVICE_SM_LIMIT", "CUDA_DISABLE_CONTROL", "CUDA_OVERSUBSCRIBE", "CUDA_TASK_PRIORITY",
+    "GPU_CORE_UTILIZATION_POLICY", "LIBCUDA_LOG_LEVEL", "NVIDIA_VISIBLE_DEVICES"])  # fmt: skip
+def test_a_variable_of_hami_is_told_by_its_name_and_stays(name: str) -> None:
+    answer = translate(POD.replace("    # What it asks for.", f'    env: [{{name: {name}, value: "1"}}]'), "--strict")
+    (told,) = [line for line in answer.notices() if "code" in line]
+    assert (answer.status, told["container"], told["path"]) == (3, "main", "/spec/containers/0/env/0")
+    assert f"variable {name} " in told["message"]
+    assert answer.documents()[1]["spec"]["containers"][0]["env"] == [{"name": name, "value": "1"}]
+
+
 def test_the_verdict_comes_behind_the_diagnostics_of_its_document() -> None:
     notices = translate(f"{DENIED}---\n{WARNED}").notices()
     assert [line.get("code") or line["verdict"] for line in notices] == ["memory-unit", "deny", "cores-clamped", "translate"]

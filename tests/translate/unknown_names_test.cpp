@@ -46,6 +46,25 @@ TEST_CASE("annotations that look like HAMi's and are none that count are told, e
     }
 }
 
+TEST_CASE("a label that was meant as an annotation is told, and the other way round") {
+    auto input = pod_of({container("main", Sort::main, "gpu:1 mem:3000")});
+    input.annotations["hami.io/webhook"] = "ignore";
+    input.labels = {{"nvidia.com/use-gputype", "A100"}, {"nvidia.com/gpu", "on"}, {"app", "x"}};
+    const auto answer = try_pod(input).translation;
+    CHECK(answer.verdict == translate::Verdict::translate);
+    auto found = warned(answer, "annotation-ignored");
+    std::ranges::sort(found);
+    CHECK(found == std::vector<std::string>{"hami.io/webhook", "nvidia.com/use-gputype"});
+    for (const auto& diagnostic : answer.diagnostics) {
+        if (diagnostic.resource == "hami.io/webhook") {
+            CHECK(diagnostic.fix == "write it under metadata.labels");
+        } else if (diagnostic.resource == "nvidia.com/use-gputype") {
+            CHECK(diagnostic.path == "/metadata/labels/nvidia.com~1use-gputype");
+            CHECK(diagnostic.fix == "write it under metadata.annotations");
+        }
+    }
+}
+
 TEST_CASE("a pod without a device is not told of annotations") {
     auto input = pod_of({container("main", Sort::main, "gpu:0")});
     input.annotations["nvidia.com/use-gpuindexes"] = "0";
