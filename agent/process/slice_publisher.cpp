@@ -20,8 +20,12 @@ using std::chrono::steady_clock;
 // Taints came with 1.36 by default (node-agent.md 12).
 constexpr int taints_minor = 36;
 constexpr std::chrono::minutes check_time{5};
-// Between two tries that both had something to write: another writer is at work.
-constexpr std::chrono::seconds calm_time{1};
+// One change seldom comes alone.
+constexpr std::chrono::milliseconds calm_time{100};
+// Another writer that has been quiet for as long has gone.
+constexpr std::chrono::minutes contest_time{1};
+// Of waits that are doubled: so that a fault of a device is told soon all the same.
+constexpr int most_contests = 4;
 
 client::WatchTarget target_of(std::string_view node) {
     return {.path = std::string(slices_path), .selection = slice_selection(node)};
@@ -50,6 +54,7 @@ void SlicePublisher::wake() {
 void SlicePublisher::offer(Inventory inventory) {
     if (inventory_ && *inventory_ == inventory) return;
     inventory_ = std::move(inventory);
+    offered_ = true;
     wake();
 }
 
@@ -67,8 +72,10 @@ asio::awaitable<void> SlicePublisher::run(std::function<double()> random) {
         const auto waiting = wake_;
         auto again = steady_clock::now() + check_time;
         if (inventory_) {
-            state_.published = false;
+            state_.published = wrote_ = false;
+            const bool is_new = std::exchange(offered_, false);
             const auto done = co_await publish();
+            if (!is_new) count_contest();
             failures = done ? 0 : failures + 1;
             if (!done) again = steady_clock::now() + client::backoff(failures, random());
             tell(done);
@@ -78,12 +85,27 @@ asio::awaitable<void> SlicePublisher::run(std::function<double()> random) {
             co_await api_.rest().stopping().wait(again);
         } else {
             co_await waiting->wait(again);
-            // One change seldom comes alone, and another writer must not drive us.
             if (inventory_ && state_.published)
-                co_await api_.rest().stopping().wait(steady_clock::now() + calm_time / 10);
+                co_await api_.rest().stopping().wait(steady_clock::now() + pause(random()));
         }
     }
     wake_->set();
+}
+
+/// Another writer takes back what we write: another agent that shows its devices otherwise, as an
+/// older one does during an update, or a server that keeps something else.
+void SlicePublisher::count_contest() {
+    if (!wrote_) return;
+    const auto now = steady_clock::now();
+    contests_ = now - contested_at_ < contest_time ? contests_ + 1 : 1;
+    contested_at_ = now;
+}
+
+/// How long to leave the slices alone: it must not drive us, nor we it.
+std::chrono::milliseconds SlicePublisher::pause(double random) const {
+    const bool is_contested = steady_clock::now() - contested_at_ < contest_time;
+    if (!is_contested || contests_ < 2) return calm_time;
+    return client::backoff(std::min(contests_, most_contests), random);
 }
 
 void SlicePublisher::tell(const Result<void>& done) {
@@ -156,6 +178,7 @@ asio::awaitable<Result<bool>> SlicePublisher::write_all() {
             if (!kept || !*kept) co_return kept;
         }
         const auto written = co_await api_.write(write);
+        wrote_ = true;
         hooks_.wrote(written.has_value());
         if (!written && written.error().kind == base::ErrorKind::conflict) co_return false;
         if (!written && written.error().kind == base::ErrorKind::not_found) co_return false;

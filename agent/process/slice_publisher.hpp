@@ -10,6 +10,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -63,6 +64,8 @@ private:
     boost::asio::awaitable<base::Result<bool>> rehearse(const std::vector<SliceWrite>& writes);
     bool take_dropped(const std::vector<std::string>& dropped);
     void look_at_watch();
+    void count_contest();
+    [[nodiscard]] std::chrono::milliseconds pause(double random) const;
     void wake();
     void tell(const base::Result<void>& done);
 
@@ -79,6 +82,10 @@ private:
     bool listed_ = false;
     bool missed_ = false;   ///< the watch told of something while we were publishing
     bool refused_ = false;  ///< a device plugin hands out the same GPUs
+    bool offered_ = false;  ///< something else than before, since the last round
+    bool wrote_ = false;    ///< in this round
+    int contests_ = 0;      ///< rounds of late that wrote the same as the one before
+    std::chrono::steady_clock::time_point contested_at_;  ///< the last of them
     PublishState state_;
 };
 
