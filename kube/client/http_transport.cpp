@@ -171,6 +171,8 @@ asio::awaitable<Result<ApiAnswer>> Transport::call(ApiCall call) {
         WireLease wire(shared_from_this(), std::move(parked));
         auto answer = co_await exchange(wire, call);
         if (answer) co_return answer;
+        // What leads nowhere was told by nobody: the others of its time may lead nowhere as well.
+        if (answer.error().kind == ErrorKind::timed_out) idle_.clear();
         // The server may have closed the idle connection just before we wrote; then a new one
         // serves.
         const bool again = call.repeatable && !wire->answer_begun() && !closed_ &&

@@ -123,6 +123,20 @@ TEST_CASE("no call waits for a turn beyond its deadline") {
     CHECK(is_first);
 }
 
+TEST_CASE("a connection that led nowhere takes the others of its time with it") {
+    Bench bench;
+    bench.call(8);
+    bench.run_until([&] { return bench.asked.size() == 8; });
+    bench.answer_all();
+    bench.run_until([&] { return bench.done() == 8; });
+    const auto& lost = bench.call("/lost", steady_clock::now() + std::chrono::milliseconds(200));
+    bench.run_until([&] { return lost.has_value(); });
+    REQUIRE((*lost).error().kind == ErrorKind::timed_out);
+    bench.call(1);
+    bench.run_until([&] { return bench.asked.size() == 2; });
+    CHECK(bench.connections.size() == 9);
+}
+
 TEST_CASE("calls that wait for a turn end with the transport") {
     Bench bench;
     bench.call(8);
