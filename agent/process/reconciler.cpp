@@ -40,6 +40,11 @@ bool is_used(const std::string& uid, const std::set<std::string>& used) {
     return std::ranges::any_of(used, [&](const std::string& id) { return id.starts_with(prefix); });
 }
 
+/// Whether the claim has a device of that pool: one that was allocated anew may be on another node.
+bool is_of_pool(const ClaimFacts& facts, std::string_view pool) {
+    return std::ranges::find(facts.devices, pool, &AllocatedDevice::pool) != facts.devices.end();
+}
+
 }  // namespace
 
 std::optional<ClaimRecord> record_from(const ClaimFacts& facts, const NodeView& view) {
@@ -71,7 +76,8 @@ asio::awaitable<Reconciler::InUse> Reconciler::used_ids() {
 asio::awaitable<bool> Reconciler::is_gone(ClaimRecord record) {
     const auto facts = co_await parts_.api.claim(record.claim);
     if (!facts) co_return facts.error().kind == base::ErrorKind::not_found;
-    co_return facts->claim.uid != record.claim.uid || !facts->allocated;
+    co_return facts->claim.uid != record.claim.uid || !facts->allocated ||
+        !is_same_allocation(record.shares, *facts);
 }
 
 asio::awaitable<void> Reconciler::end_orphan(ClaimRecord record) {
@@ -92,8 +98,9 @@ asio::awaitable<void> Reconciler::rebuild(std::vector<std::string> unreadable, I
     if (!claims) co_return;
     const auto view = parts_.flow.view();
     for (const std::string& uid : unreadable) {
-        const auto found = std::ranges::find_if(
-            *claims, [&](const ClaimFacts& facts) { return facts.claim.uid == uid; });
+        const auto found = std::ranges::find_if(*claims, [&](const ClaimFacts& facts) {
+            return facts.claim.uid == uid && is_of_pool(facts, view->pool);
+        });
         std::optional<ClaimRecord> record;
         if (found != claims->end() && found->allocated) record = record_from(*found, *view);
         const bool gone = found == claims->end() && used && !is_used(uid, *used);

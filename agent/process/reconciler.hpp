@@ -26,7 +26,7 @@ struct ReconcileParts {
 
 /// The kubelet may never ask for the end of a claim: it was restarted, or the claim's pod was
 /// removed by force. Such claims are ended here once the API server has no claim of that UID, or
-/// one that is not allocated, and the kubelet hands out none of its devices.
+/// one that is not allocated, or otherwise, and the kubelet hands out none of its devices.
 class Reconciler {
 public:
     explicit Reconciler(ReconcileParts parts) : parts_(std::move(parts)) {}

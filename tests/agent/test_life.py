@@ -224,6 +224,24 @@ def test_claims_that_nobody_ends_are_ended_and_those_of_running_containers_are_n
     assert agent.shares() == [uid_of(claim) + "-0" for claim in (running, waiting)]
 
 
+@pytest.mark.parametrize("pool", ["node-1", "node-2"])
+def test_a_claim_that_was_allocated_anew_gives_back_what_it_had(agent: Agent, cluster: FakeCluster, pool: str) -> None:
+    agent.start()
+    claim = cluster.claim("named", [{"device": device_name(1), "memory": "60Gi"}])
+    assert not agent.kubelet.prepare_one(claim).error
+    # Its pod went by force while the kubelet was away, which forgot it; the next pod's is another allocation.
+    anew = cluster.claim("named", [{"device": device_name(1), "memory": "60Gi", "pool": pool}], uid=uid_of(claim))
+    agent.kill()
+    with PodResources(agent):
+        agent.start()
+        agent.wait_log("orphan", uid=uid_of(claim))
+    assert agent.shares() == []
+    if pool == cluster.node:
+        assert not agent.kubelet.prepare_one(anew).error
+    else:
+        assert not agent.kubelet.prepare_one(cluster.claim("other", [{"device": device_name(1), "memory": "60Gi"}])).error
+
+
 def test_files_that_a_killed_agent_left_half_written_go_unless_another_agent_runs(agent: Agent) -> None:
     agent.start("--instance", "first")
     halves = [folder / ".drawbridge-x1y2z3" for folder in (agent.cdi, agent.plugin, agent.plugin / "claims")]
