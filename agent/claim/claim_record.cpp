@@ -24,9 +24,9 @@ constexpr std::string_view tail = "}\n";
 constexpr std::array<std::string_view, 2> states = {"Started", "Unprepared"};
 // Of an agent that writes the record again behind the CDI file (node-agent.md 4).
 constexpr std::string_view also_started = "Completed";
-constexpr std::array<std::string_view, 11> known = {"uid",     "namespace", "name",   "podClaim",
-                                                    "pods",    "state",     "bootId", "cdiDigest",
-                                                    "library", "time",      "shares"};
+constexpr std::array<std::string_view, 12> known = {"uid",     "namespace", "name",    "podClaim",
+                                                    "pods",    "state",     "bootId",  "cdiDigest",
+                                                    "library", "time",      "endedNs", "shares"};
 
 std::string checksum(std::string_view text) {
     return base::base32_lower(base::sha256(text), checksum_chars);
@@ -59,7 +59,9 @@ std::string claim_json(const ClaimRecord& record) {
     out.member("state", states[static_cast<std::size_t>(record.state)]);
     out.member("bootId", record.boot_id).member("cdiDigest", record.cdi_digest);
     if (!record.library.empty()) out.member("library", record.library);
-    out.key("time").integer(record.time).key("shares").begin_array();
+    out.key("time").integer(record.time);
+    if (record.ended_ns != 0) out.key("endedNs").integer(record.ended_ns);
+    out.key("shares").begin_array();
     for (const Share& share : record.shares)
         write_share(out, share);
     out.end_array();
@@ -173,6 +175,7 @@ base::Result<ClaimRecord> decode_record(std::string_view text) {
     record.cdi_digest = reader.text_or(root["cdiDigest"], "");
     record.library = reader.text_or(root["library"], "");
     record.time = reader.whole_or(root["time"], {}, 0);
+    record.ended_ns = reader.whole_or(root["endedNs"], {}, 0);
     for (const Spot& at : reader.list(root["shares"]))
         record.shares.push_back(read_share(reader, at));
     for (const base::JsonMember& member : root.view.members()) {

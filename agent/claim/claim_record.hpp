@@ -42,6 +42,9 @@ struct ClaimRecord {
     std::string library = {};     ///< build of the preload library that it names; empty: none
     std::vector<Share> shares = {};
     std::int64_t time = 0;  ///< Unix seconds of the last change of state
+    /// Of a tombstone: when the claim ended, in nanoseconds of the steady clock, which all
+    /// processes of a boot have in common; 0: not known.
+    std::int64_t ended_ns = 0;
     /// Fields of a later version, as JSON texts, which are written back as they came.
     std::vector<std::pair<std::string, std::string>> unknown = {};
 

@@ -59,9 +59,10 @@ Result<void> PrepareFlow::remove_files(std::string_view uid) {
 /// Leaves a tombstone on disk for a claim that was known, and in memory for any: a full disk must
 /// not keep a pod from ending, and an unknown claim leaves no file.
 Result<void> PrepareFlow::bury(std::string_view uid, const ClaimRecord* record) {
+    const std::int64_t ended = now_asking();
     {
         const std::lock_guard lock(mutex_);
-        buried_[std::string(uid)] = {.sequence = ++sequence_, .time = now()};
+        buried_[std::string(uid)] = ended;
     }
     if (record == nullptr) return records_.erase(uid);
     ClaimRecord tombstone = *record;
@@ -70,6 +71,8 @@ Result<void> PrepareFlow::bury(std::string_view uid, const ClaimRecord* record) 
     tombstone.library.clear();
     tombstone.shares.clear();
     tombstone.time = now();
+    tombstone.boot_id = view()->boot_id;
+    tombstone.ended_ns = ended;
     if (records_.save(tombstone)) return {};
     return records_.erase(uid);
 }

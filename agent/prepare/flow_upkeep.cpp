@@ -82,8 +82,10 @@ std::size_t PrepareFlow::sweep_tombstones() {
         return now - time >= tombstone_seconds || time > now;
     };
     {
+        constexpr std::int64_t second_ns = 1'000'000'000;
+        const std::int64_t recent = now_asking() - tombstone_seconds * second_ns;
         const std::lock_guard lock(mutex_);
-        std::erase_if(buried_, [&](const auto& entry) { return is_old(entry.second.time); });
+        std::erase_if(buried_, [&](const auto& entry) { return entry.second <= recent; });
     }
     std::size_t swept = 0;
     const auto stored = records_.load_all();

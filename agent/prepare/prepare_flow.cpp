@@ -79,6 +79,14 @@ std::int64_t PrepareFlow::now() const {
         .count();
 }
 
+std::int64_t PrepareFlow::now_asking() {
+    const auto now = std::chrono::nanoseconds(clock_.steady().time_since_epoch()).count();
+    std::int64_t before = asked_;
+    while (!asked_.compare_exchange_weak(before, std::max<std::int64_t>(before + 1, now))) {
+    }
+    return std::max<std::int64_t>(before + 1, now);
+}
+
 std::string PrepareFlow::cdi_path(std::string_view uid) const {
     return fmt::format("{}/{}", paths_.cdi, cdi_file_name(uid));
 }
@@ -106,12 +114,18 @@ Result<PrepareFlow::Answer> PrepareFlow::prepare(const ClaimName& claim,
     return prepare_new(work);
 }
 
-/// A call that was under way while the claim was unprepared must not bring it back: the kubelet
-/// has done with it. One that asked the API server later goes by what that says.
-Result<void> PrepareFlow::check_tombstone(const Work& work, const ClaimRecord* record) {
+/// When the claim was unprepared in this boot, by this instance or another one; 0: never.
+std::int64_t PrepareFlow::ended(const Work& work, const ClaimRecord* record) const {
+    const bool is_told = record != nullptr && record->boot_id == work.view->boot_id;
     const std::lock_guard lock(mutex_);
     const auto buried = buried_.find(work.claim.uid);
-    const bool late = buried != buried_.end() && work.lookup.asked <= buried->second.sequence;
+    return std::max(is_told ? record->ended_ns : 0, buried == buried_.end() ? 0 : buried->second);
+}
+
+/// A call that was under way while the claim was unprepared must not bring it back: the kubelet
+/// has done with it. One that asked the API server later goes by what that says.
+Result<void> PrepareFlow::check_tombstone(const Work& work, const ClaimRecord* record) const {
+    const bool late = work.lookup.asked <= ended(work, record);
     if (late || (record != nullptr && !work.lookup.facts))
         return fail(ErrorKind::conflict, "the claim was unprepared while it was asked for");
     return {};

@@ -51,7 +51,7 @@ struct NodeView {
 /// What the API server says of a claim, and when it was asked.
 struct ClaimLookup {
     base::Result<ClaimFacts> facts;
-    std::uint64_t asked = 0;  ///< `PrepareFlow::now_asking` before the question
+    std::int64_t asked = 0;  ///< `PrepareFlow::now_asking` before the question
 };
 
 /// A share whose limits were changed under its containers.
@@ -89,8 +89,8 @@ public:
     [[nodiscard]] std::shared_ptr<const NodeView> view() const;
 
     /// A number for a lookup that begins now: what is unprepared later than that is known to have
-    /// been.
-    [[nodiscard]] std::uint64_t now_asking() { return ++sequence_; }
+    /// been, by whichever instance. Nanoseconds of the steady clock, each number once.
+    [[nodiscard]] std::int64_t now_asking();
 
     /// Prepares a claim, or answers as before. The stored answer is given without the API server's
     /// word only where nothing has to be decided: prepared, in this boot.
@@ -137,11 +137,6 @@ private:
         ClaimRecord record;
         std::string cdi;
     };
-    /// When a claim was unprepared, by `sequence_` and by the clock.
-    struct Burial {
-        std::uint64_t sequence = 0;
-        std::int64_t time = 0;
-    };
 
     base::Result<Answer> prepare_again(const Work& work, ClaimRecord record);
     base::Result<Answer> prepare_new(const Work& work);
@@ -159,7 +154,8 @@ private:
                                                                std::size_t index);
     void hold_claim_to_limits(const std::string& uid, std::vector<ChangedShare>& changed);
     base::Result<void> make_metadata(const NodeView& view, const ClaimRecord& record);
-    base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record);
+    base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record) const;
+    [[nodiscard]] std::int64_t ended(const Work& work, const ClaimRecord* record) const;
     [[nodiscard]] std::string cdi_text(const ClaimRecord& record, const NodeView& view) const;
     [[nodiscard]] Begun named(const NodeView& view, ClaimRecord record) const;
     base::Result<Begun> store(Begun begun);
@@ -187,10 +183,10 @@ private:
     ShareFolders folders_;
     LibraryStore libraries_;
     ClaimLocks locks_;
-    std::atomic<std::uint64_t> sequence_ = 0;
+    std::atomic<std::int64_t> asked_ = 0;
     mutable std::mutex mutex_;
     std::shared_ptr<const NodeView> view_;
-    std::map<std::string, Burial, std::less<>> buried_;  ///< by UID
+    std::map<std::string, std::int64_t, std::less<>> buried_;  ///< when they ended, by UID
 };
 
 /// The answer that a record stands for.

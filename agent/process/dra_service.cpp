@@ -82,7 +82,7 @@ void prepare_on_disk(const DraParts& parts, const std::shared_ptr<PrepareBatch>&
 asio::awaitable<void> prepare_one(DraParts parts, std::shared_ptr<PrepareBatch> batch,
                                   ClaimName claim) {
     const auto began = Steady::now();
-    const std::uint64_t asked = parts.flow.now_asking();
+    const std::int64_t asked = parts.flow.now_asking();
     auto facts = co_await parts.api.claim(claim);  // g++ 12 spoils it inside the braces below
     ClaimLookup lookup{std::move(facts), asked};
     auto work = [parts, batch = std::move(batch), claim = std::move(claim),

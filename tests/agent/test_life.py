@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
+from typing import Any
 
 import pytest
 from fake_cluster import Fault, FakeCluster
-from fake_kubelet import wire
+from fake_kubelet import Kubelet, wire
 from fake_pod_resources import PodResources
 from material import GIB, Agent, device_name, gpu, wait_until
 
@@ -271,6 +273,30 @@ def test_two_instances_on_one_node_keep_one_account(agent: Agent, cluster: FakeC
     assert old.wait(30) == 0
     assert len(agent.kubelet.registration_sockets()) == 1
     assert not agent.kubelet.prepare_one(second).error
+
+
+def test_a_late_prepare_brings_back_no_claim_that_another_instance_ended(agent: Agent, cluster: FakeCluster) -> None:
+    agent.start("--instance", "first")
+    claim = cluster.claim("late", [{"device": device_name(1)}])
+    agent.kubelet.prepare_one(claim)
+    release = threading.Event()
+    held = Fault(lambda request: request.path.endswith("/late"), hold=release, pass_on=True, times=1)
+    cluster.faults.append(held)
+    old = Kubelet(agent.root)
+    old.endpoint = agent.kubelet.endpoint
+    answers: list[Any] = []
+    waiting = threading.Thread(target=lambda: answers.append(old.prepare_one(claim)))
+    waiting.start()
+    cluster.wait_until(lambda: held.times == 0)
+    agent.log.clear()
+    agent.start("--instance", "second")
+    assert agent.kubelet.endpoint != old.endpoint
+    assert agent.kubelet.unprepare(claim)[uid_of(claim)].error == ""
+    release.set()
+    waiting.join()
+    assert "unprepared" in answers[0].error
+    assert agent.shares() == [] and agent.cdi_files() == {}
+    old.close()
 
 
 def test_a_published_size_stays_over_driver_updates_until_it_is_accepted(agent: Agent, cluster: FakeCluster) -> None:
