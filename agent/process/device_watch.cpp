@@ -77,16 +77,18 @@ void DeviceWatch::remember(const PublishedSizes& sizes) {
     PublishedSizes all = *sizes_;
     for (const auto& [uuid, bytes] : sizes)
         all[uuid] = bytes;
-    if (all == *sizes_) return;
+    if (all != *sizes_) is_kept_ = false;
+    sizes_ = std::move(all);
+    if (is_kept_) return;
     base::JsonWriter out;
     out.begin_object();
-    for (const auto& [uuid, bytes] : all)
+    for (const auto& [uuid, bytes] : *sizes_)
         out.key(uuid).integer(bytes);
     out.end_object();
     const auto written =
         parts_.files.write(parts_.sizes, out.take() + "\n", WriteHow::durable, file_mode);
     if (!written) trouble_ = text_of(written.error(), "published sizes");
-    sizes_ = std::move(all);
+    is_kept_ = written.has_value();
 }
 
 Result<Inventory> DeviceWatch::look() {

@@ -58,6 +58,7 @@ private:
     std::optional<Inventory> last_;
     std::optional<NodeSettings> settings_;
     std::optional<PublishedSizes> sizes_;
+    bool is_kept_ = true;  ///< whether the file has `sizes_`
     std::string trouble_;
 };
 

@@ -299,6 +299,15 @@ def test_a_late_prepare_brings_back_no_claim_that_another_instance_ended(agent: 
     old.close()
 
 
+def test_a_published_size_that_could_not_be_remembered_is_once_it_can(agent: Agent, cluster: FakeCluster) -> None:
+    sizes = agent.plugin / "sizes.json"
+    sizes.mkdir(parents=True)
+    agent.start()
+    assert "sizes" in agent.wait_log("devices")["reason"]
+    sizes.rmdir()
+    wait_until(lambda: sizes.is_file() and len(json.loads(sizes.read_text())) == 2)
+
+
 def test_a_published_size_stays_over_driver_updates_until_it_is_accepted(agent: Agent, cluster: FakeCluster) -> None:
     agent.start()
     cluster.wait_until(lambda: len(cluster.devices()) == 2)
