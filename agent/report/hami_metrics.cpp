@@ -170,10 +170,10 @@ void append_all(std::string& out, const std::array<HamiMetric, Size>& metrics, H
 /// A share that several containers have is taken once, and shared by each of them.
 Taken taken_of(const DeviceStatus& device) {
     Taken taken;
-    std::set<std::pair<std::string, std::string>> seen;
+    std::set<std::pair<std::string, std::size_t>> seen;
     for (const ShareStatus& share : device.shares) {
         ++taken.containers;
-        if (seen.emplace(share.claim.uid, share.request).second) taken.amounts += share.allocated;
+        if (seen.emplace(share.claim.uid, share.index).second) taken.amounts += share.allocated;
     }
     return taken;
 }

@@ -25,10 +25,13 @@ void add_share(DeviceStatus& device, const ClaimRecord& record, std::size_t inde
                std::span<const ShareOwner> owners, const ReadShare& read_share) {
     const Share& share = record.shares[index];
     const std::string name = share_name(record.claim.uid, index);
+    // An administrator's share takes nothing, whatever it asked for.
+    const Amounts taken = share.admin ? Amounts() : share.amounts;
     ShareStatus status{.claim = record.claim,
+                       .index = index,
                        .request = share.request,
-                       .allocated = share.amounts,
-                       .in_force = share.amounts};
+                       .allocated = taken,
+                       .in_force = taken};
     if (!share.admin) {
         const ShareFacts facts = read_share(name, device.offer.device.memory_bytes);
         status.activity = facts.activity.value_or(ShareActivity());

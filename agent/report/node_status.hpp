@@ -6,6 +6,7 @@
 #include "agent/share/share_book.hpp"
 #include "agent/share/share_pages.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,6 +28,7 @@ struct ShareOwner {
 struct ShareStatus {
     ShareOwner owner = {};  ///< empty texts where the kubelet tells of none
     ClaimName claim = {};
+    std::size_t index = 0;  ///< in the claim
     std::string request = {};
     Amounts allocated = {};
     /// What its containers are held to: what was allocated, or what an administrator lowered it to.

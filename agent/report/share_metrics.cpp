@@ -84,10 +84,11 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t LedgerCounts::*>,
 
 std::string labels_of(const DeviceStatus& device, const ShareStatus& share) {
     return fmt::format(
-        "{},{},{},{},{},{}", metric_label("gpu", device.offer.device.uuid),
+        "{},{},{},{},{},{},{}", metric_label("gpu", device.offer.device.uuid),
         metric_label("namespace", share.claim.name_space), metric_label("pod", share.owner.pod),
         metric_label("container", share.owner.container), metric_label("claim", share.claim.name),
-        metric_label("claim_uid", share.claim.uid));
+        metric_label("claim_uid", share.claim.uid),
+        metric_label("share", fmt::to_string(share.index)));
 }
 
 using Visit = std::function<void(const ShareStatus&, const std::string& labels)>;

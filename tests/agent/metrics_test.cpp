@@ -1,8 +1,11 @@
 #include "agent/report/hami_metrics.hpp"
+#include "agent/report/node_status.hpp"
 #include "agent/report/share_metrics.hpp"
 
 #include <doctest/doctest.h>
 
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -50,7 +53,7 @@ bool has(const std::string& text, const std::string& line) {
 }
 
 const std::string labels =
-    R"({gpu="GPU-a",namespace="team",pod="train-0",container="main",claim="train-0-x",claim_uid="u")";
+    R"({gpu="GPU-a",namespace="team",pod="train-0",container="main",claim="train-0-x",claim_uid="u",share="0")";
 
 }  // namespace
 
@@ -76,6 +79,45 @@ TEST_CASE("each share tells what it uses, is held to and did, with its pod") {
     CHECK(has(out, "drawbridge_agent_used_by_kind_bytes" + labels + ",kind=\"pool\"} 1073741824"));
     CHECK(
         has(out, "drawbridge_agent_ledger_errors_total" + labels + ",reason=\"identity-miss\"} 9"));
+}
+
+TEST_CASE("two shares of a GPU in one claim are told apart") {
+    auto devices = node();
+    ShareStatus second = share_of("main");
+    second.index = 1;
+    devices[0].shares = {share_of("main"), second};
+    std::string out;
+    append_share_metrics(out, devices);
+    std::set<std::string> seen;
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with('#')) continue;
+        CAPTURE(line);
+        CHECK(seen.insert(line.substr(0, line.rfind(' '))).second);
+    }
+}
+
+TEST_CASE("an administrator's share takes nothing of a GPU") {
+    auto made = Inventory::make({{.uuid = "GPU-a", .memory_bytes = 8 * gib}}, {}, {});
+    REQUIRE(made);
+    const ClaimRecord record{
+        .claim = {"ns", "watch", "u"},
+        .shares = {{.uuid = "GPU-a", .amounts = made->offers().front().capacity, .admin = true}}};
+    const auto devices = node_status(*made, {record}, {}, {});
+    REQUIRE(devices.front().shares.size() == 1);
+    CHECK(devices.front().shares.front().allocated == Amounts());
+}
+
+TEST_CASE("two shares of a GPU in one request are both taken of it") {
+    auto devices = node();
+    ShareStatus second = share_of("main");
+    second.index = 1;
+    devices[0].shares = {share_of("main"), second};
+    std::string out;
+    append_hami_metrics(out, HamiMetrics::current, "n", devices);
+    CHECK(out.find("hami_gpu_memory_allocated_bytes") != std::string::npos);
+    CHECK(out.find("device_cores=\"100\",device_type=\"NVIDIA-NVIDIA H200\"} 17179869184") !=
+          std::string::npos);
 }
 
 TEST_CASE("HAMi's metrics are off unless they are asked for") {
