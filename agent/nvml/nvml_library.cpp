@@ -148,14 +148,16 @@ NvmlCode NvmlLibrary::mig_mode(NvmlHandle card, bool& enabled) const {
     return code == NvmlCode::not_supported ? NvmlCode::success : code;
 }
 
-std::vector<NvmlHandle> NvmlLibrary::mig_devices(NvmlHandle card) const {
-    std::vector<NvmlHandle> found;
+NvmlCode NvmlLibrary::mig_devices(NvmlHandle card, std::vector<NvmlHandle>& found) const {
     for (unsigned i = 0; i < most_mig_devices; ++i) {
         NvmlHandle mig = nullptr;
-        if (call("nvmlDeviceGetMigDeviceHandleByIndex", card, i, &mig) == NvmlCode::success)
+        const NvmlCode code = call("nvmlDeviceGetMigDeviceHandleByIndex", card, i, &mig);
+        if (code == NvmlCode::success)
             found.push_back(mig);
+        else if (!is_of_nothing(code))
+            return code;
     }
-    return found;
+    return NvmlCode::success;
 }
 
 NvmlCode NvmlLibrary::uuid(NvmlHandle device, std::string& text) const {
@@ -222,13 +224,10 @@ bool NvmlLibrary::has_pending_remap(NvmlHandle device) const {
            (pending != 0 || failed != 0);
 }
 
-std::optional<std::pair<unsigned, unsigned>> NvmlLibrary::instance_ids(NvmlHandle mig) const {
-    unsigned gpu = 0;
-    unsigned compute = 0;
-    const bool known = call("nvmlDeviceGetGpuInstanceId", mig, &gpu) == NvmlCode::success &&
-                       call("nvmlDeviceGetComputeInstanceId", mig, &compute) == NvmlCode::success;
-    if (!known) return std::nullopt;
-    return std::pair(gpu, compute);
+NvmlCode NvmlLibrary::instance_ids(NvmlHandle mig, std::pair<unsigned, unsigned>& ids) const {
+    const NvmlCode code = call("nvmlDeviceGetGpuInstanceId", mig, &ids.first);
+    if (code != NvmlCode::success) return code;
+    return call("nvmlDeviceGetComputeInstanceId", mig, &ids.second);
 }
 
 std::vector<NvmlProcess> NvmlLibrary::processes(NvmlHandle device) const {

@@ -16,6 +16,7 @@ namespace drawbridge::agent {
 enum class NvmlCode : int {
     success = 0,
     uninitialized = 1,
+    invalid_argument = 2,
     not_supported = 3,
     not_found = 6,
     driver_not_loaded = 9,
@@ -29,6 +30,12 @@ enum class NvmlCode : int {
 [[nodiscard]] constexpr bool is_of_driver(NvmlCode code) {
     return code == NvmlCode::uninitialized || code == NvmlCode::driver_not_loaded ||
            code == NvmlCode::driver_mismatch;
+}
+
+/// Whether an answer means that there is no such thing, and not that it does not answer.
+[[nodiscard]] constexpr bool is_of_nothing(NvmlCode code) {
+    return code == NvmlCode::not_found || code == NvmlCode::invalid_argument ||
+           code == NvmlCode::not_supported;
 }
 
 using NvmlHandle = void*;
@@ -68,8 +75,8 @@ public:
     [[nodiscard]] std::string cuda_version() const;
     [[nodiscard]] base::Result<unsigned> device_count() const;
     [[nodiscard]] NvmlCode device(unsigned index, NvmlHandle& handle) const;
-    /// MIG instances of a card; empty where it has none, or MIG is off.
-    [[nodiscard]] std::vector<NvmlHandle> mig_devices(NvmlHandle card) const;
+    /// MIG instances of a card; none where it has none, or MIG is off.
+    [[nodiscard]] NvmlCode mig_devices(NvmlHandle card, std::vector<NvmlHandle>& found) const;
     [[nodiscard]] NvmlCode mig_mode(NvmlHandle card, bool& enabled) const;
 
     [[nodiscard]] NvmlCode uuid(NvmlHandle device, std::string& text) const;
@@ -80,7 +87,8 @@ public:
     [[nodiscard]] std::optional<unsigned> minor(NvmlHandle device) const;
     [[nodiscard]] NvmlCode total_memory(NvmlHandle device, std::uint64_t& bytes) const;
     [[nodiscard]] bool has_pending_remap(NvmlHandle device) const;
-    [[nodiscard]] std::optional<std::pair<unsigned, unsigned>> instance_ids(NvmlHandle mig) const;
+    /// Of GPU instance and compute instance.
+    [[nodiscard]] NvmlCode instance_ids(NvmlHandle mig, std::pair<unsigned, unsigned>& ids) const;
 
     /// Processes that compute on a device, as far as their memory is told; none where it is not.
     [[nodiscard]] std::vector<NvmlProcess> processes(NvmlHandle device) const;

@@ -99,7 +99,8 @@ public:
         for (const auto& [index, card] : known_) {
             NvmlHandle handle = nullptr;
             if (!nvml_ || nvml_->device(index, handle) != NvmlCode::success) continue;
-            std::vector<NvmlHandle> handles = nvml_->mig_devices(handle);
+            std::vector<NvmlHandle> handles;
+            static_cast<void>(nvml_->mig_devices(handle, handles));
             if (handles.empty()) handles.push_back(handle);
             for (const NvmlHandle device : handles) {
                 std::string uuid;
@@ -239,8 +240,8 @@ private:
         if (!mig_enabled) {
             found.push_back(std::move(card));
         } else {
-            for (const NvmlHandle mig : nvml_->mig_devices(handle))
-                add_instance(card, mig, found);
+            code = add_instances(card, handle, found);
+            if (code != NvmlCode::success) return code;
             tell_empty(card, found.empty());
         }
         devices.insert(devices.end(), found.begin(), found.end());
@@ -298,23 +299,36 @@ private:
                 .xids = std::exchange(xids_[uuid], {})};
     }
 
-    void add_instance(const Device& card, NvmlHandle mig, std::vector<Device>& devices) {
+    /// All of them, or what one says that does not answer: it is not taken for one that is gone.
+    NvmlCode add_instances(const Device& card, NvmlHandle handle, std::vector<Device>& devices) {
+        std::vector<NvmlHandle> instances;
+        NvmlCode code = nvml_->mig_devices(handle, instances);
+        for (const NvmlHandle mig : instances) {
+            if (code == NvmlCode::success) code = add_instance(card, mig, devices);
+        }
+        return code;
+    }
+
+    NvmlCode add_instance(const Device& card, NvmlHandle mig, std::vector<Device>& devices) {
         std::string uuid;
         std::uint64_t memory = 0;
-        const auto ids = nvml_->instance_ids(mig);
-        if (!ids || nvml_->uuid(mig, uuid) != NvmlCode::success ||
-            nvml_->total_memory(mig, memory) != NvmlCode::success)
-            return;
+        std::pair<unsigned, unsigned> ids;
+        NvmlCode code = nvml_->instance_ids(mig, ids);
+        if (code == NvmlCode::success) code = nvml_->uuid(mig, uuid);
+        if (code == NvmlCode::success) code = nvml_->total_memory(mig, memory);
+        if (is_of_nothing(code)) return NvmlCode::success;  // removed just now
+        if (code != NvmlCode::success) return code;
         Device device = card;
         device.uuid = uuid;
         device.type = DeviceType::mig;
         device.memory_bytes = static_cast<std::int64_t>(memory);
         const std::string name = nvml_->name(mig);
         if (!name.empty()) device.product_name = name;
-        device.mig = MigPlace{card.uuid, ids->first, ids->second};
-        for (DeviceNode& node : mig_nodes(card, ids->first, ids->second, places_.host_root))
+        device.mig = MigPlace{card.uuid, ids.first, ids.second};
+        for (DeviceNode& node : mig_nodes(card, ids.first, ids.second, places_.host_root))
             device.device_nodes.push_back(std::move(node));
         devices.push_back(std::move(device));
+        return NvmlCode::success;
     }
 
     DriverPlaces places_;

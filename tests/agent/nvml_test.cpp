@@ -281,6 +281,25 @@ TEST_CASE("instances of a lost card are lost, and the card is not offered in the
     CHECK(is_lost(lost[0]));
 }
 
+TEST_CASE("a MIG instance that does not answer is not taken for one that is gone") {
+    const Root root;
+    const Script script(root);
+    const std::string one = "mig 0\ninstance 0 1 0 18000 MIG-a\n";
+    script.set(one + "instance 0 5 0 9000 MIG-b\n");
+    const auto source = make_nvml_source({.seen = root.path()});
+    REQUIRE(look(*source)[1].uuid == "MIG-b");
+    // NVML refuses a UUID for which its caller has no room.
+    script.set(one + "instance 0 5 0 9000 MIG-" + std::string(200, 'b') + "\n");
+    const auto silent = look(*source);
+    REQUIRE(silent.size() == 3);
+    CHECK(silent[1].uuid == "MIG-b");
+    CHECK(keys(silent[1].faults) == std::vector<std::string>{"driver-failed"});
+    script.set(one + "instance 0 5 0 9000 MIG-b\n");
+    CHECK(look(*source, FaultTracker::proof)[1].faults.empty());
+    script.set(one);  // an administrator has removed it
+    CHECK(look(*source).size() == 2);
+}
+
 TEST_CASE("a card in MIG mode without instances is not offered") {
     const Root root;
     const Script script(root);
