@@ -23,13 +23,6 @@ Fault reset_required() {
             .message = "the GPU must be reset before it is whole again"};
 }
 
-/// Who is running may run on: a driver whose library was replaced serves those that have it open.
-Fault driver_failed() {
-    return {.key = std::string(driver_key),
-            .effect = TaintEffect::no_schedule,
-            .message = "the driver does not answer for this GPU"};
-}
-
 Fault unmonitored() {
     return {.key = "unmonitored",
             .effect = TaintEffect::none,
@@ -44,6 +37,13 @@ Fault xid_fault(std::int64_t xid) {
 }
 
 }  // namespace
+
+/// Who is running may run on: a driver whose library was replaced serves those that have it open.
+Fault driver_failed() {
+    return {.key = std::string(driver_key),
+            .effect = TaintEffect::no_schedule,
+            .message = "the driver does not answer for this GPU"};
+}
 
 bool is_application_xid(std::int64_t xid) {
     return std::ranges::find(application_xids, xid) != application_xids.end();

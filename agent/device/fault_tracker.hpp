@@ -44,6 +44,9 @@ private:
     std::map<std::pair<std::string, std::int64_t>, std::uint64_t> xids_;
 };
 
+/// That the driver tells nothing of a GPU.
+[[nodiscard]] Fault driver_failed();
+
 /// Whether an XID tells of a program and not of the GPU: 13, 31, 43, 45, 68, 109.
 [[nodiscard]] bool is_application_xid(std::int64_t xid);
 

@@ -87,6 +87,14 @@ const Offer* Inventory::find_uuid(std::string_view uuid) const {
     return found == offers_.end() ? nullptr : &*found;
 }
 
+Inventory Inventory::with_fault(const Fault& fault) const {
+    Inventory made = *this;
+    for (Offer& offer : made.offers_) {
+        if (!has_fault(offer.device, fault.key)) offer.device.faults.push_back(fault);
+    }
+    return made;
+}
+
 PublishedSizes Inventory::sizes() const {
     PublishedSizes sizes;
     for (const Offer& offer : offers_)

@@ -49,6 +49,8 @@ public:
     /// The offer of that name; null if there is none.
     [[nodiscard]] const Offer* find(std::string_view name) const;
     [[nodiscard]] const Offer* find_uuid(std::string_view uuid) const;
+    /// The same with a fault of every device, once.
+    [[nodiscard]] Inventory with_fault(const Fault& fault) const;
     /// What to remember as published.
     [[nodiscard]] PublishedSizes sizes() const;
 

@@ -75,6 +75,7 @@ AgentProcess::AgentProcess(AgentOptions options)
 
 AgentProcess::~AgentProcess() {
     stop();
+    end_looks(1);
 }
 
 /// A disk that is full must not keep pods from ending: installing is tried again at each prepare.
@@ -179,7 +180,7 @@ Result<void> AgentProcess::start() {
     if (!alone) return tl::unexpected(alone.error());
     if (*alone) remove_temporaries(options_.paths.kubelet_root, flow_->paths());
     check_node();
-    look_at_devices();
+    look_first();
     reconcile_files();
     if (!*alone) {
         wait_for_instance();
@@ -245,12 +246,6 @@ void AgentProcess::check_node() {
     offer(flow_->view()->inventory);
 }
 
-void AgentProcess::offer(const Inventory& inventory) {
-    asio::post(strand_, [this, inventory = checks_->refusal().empty() ? inventory : Inventory()] {
-        publisher_->offer(inventory);
-    });
-}
-
 void AgentProcess::registered(bool yes, const std::string& error) {
     base::log_event(yes ? Level::info : Level::error, "registration",
                     {{"registered", yes}, {"reason", error}});
@@ -267,38 +262,6 @@ void AgentProcess::publish() {
     asio::co_spawn(strand_, publisher_->watch(random_source()), log_failure("slice_watch"));
 }
 
-void AgentProcess::look_at_devices() {
-    auto inventory = devices_->look();
-    report_->set_devices(inventory.has_value(), devices_->trouble());
-    report_->set_xids(source_->xids());
-    if (!devices_->trouble().empty())
-        base::log_event(Level::warn, "devices", {{"reason", devices_->trouble()}});
-    take(inventory.value_or(Inventory()));
-}
-
-void AgentProcess::take(const Inventory& inventory) {
-    const auto now = flow_->view();
-    auto edits = source_->edits();
-    const auto rules = devices_->rules();
-    const bool ruled = rules && rules != now->rules;
-    NodeView view = *now;
-    view.inventory = inventory;
-    view.container.replace_libcuda = devices_->replace_libcuda();
-    if (edits) view.container.driver = *std::move(edits);
-    if (rules) view.rules = rules;
-    if (!(view == *now)) {
-        flow_->set_view(std::move(view));
-        base::log_event(Level::info, "inventory",
-                        {{"devices", static_cast<std::int64_t>(inventory.offers().size())}});
-        health_.show(inventory);
-        courier_->tell(device_occurrences(now->inventory, inventory, options_.node));
-    }
-    if (ruled) hold_to_limits();
-    // A container that starts anew is to find the nodes that its cards have now.
-    if (!(inventory == now->inventory)) static_cast<void>(flow_->restore_cdi_files());
-    offer(inventory);
-}
-
 /// Does it after each interval; `work` does not block.
 void AgentProcess::every(asio::steady_timer& timer, std::chrono::seconds interval,
                          std::function<void()> work) {
@@ -308,20 +271,6 @@ void AgentProcess::every(asio::steady_timer& timer, std::chrono::seconds interva
         work();
         every(timer, interval, work);
     });
-}
-
-void AgentProcess::tell_health() {
-    health_.show(flow_->view()->inventory);
-    asio::post(pool_, [this] { self_health_.look(); });
-}
-
-void AgentProcess::hold_to_limits() {
-    for (const ChangedShare& share : flow_->hold_to_limits()) {
-        base::log_event(Level::info, "limits",
-                        {{"share", share.name},
-                         {"memory", share.amounts.memory_bytes},
-                         {"cores", share.amounts.cores}});
-    }
 }
 
 void AgentProcess::reconcile_files() {
@@ -362,7 +311,7 @@ void AgentProcess::wait_for_signal() {
         if (error) return;
         base::log_event(Level::info, "stopping", {{"signal", std::int64_t{number}}});
         report_->set_stopping();
-        asio::post(device_pool_, [this] {
+        stopper_ = std::thread([this] {
             stop();
             io_.stop();
         });
@@ -376,10 +325,14 @@ int AgentProcess::run() {
           [this] { asio::post(device_pool_, [this] { look_at_devices(); }); });
     every(health_timer_, health_interval, [this] { tell_health(); });
     every(reconcile_timer_, reconcile_interval, [this] { reconcile(); });
-    keeper_->start({device_pool_.get_executor(), *source_,
-                    [this](const auto&... news) { claims_->suspected(news...); }});
+    // Behind the first look: nobody else asks the source meanwhile.
+    asio::post(device_pool_, [this] {
+        keeper_->start({device_pool_.get_executor(), *source_,
+                        [this](const auto&... news) { claims_->suspected(news...); }});
+    });
     io_.run();
-    device_pool_.join();
+    if (stopper_.joinable()) stopper_.join();
+    end_looks(0);
     keeper_->stop();
     base::log_event(Level::info, "stopped");
     return 0;

@@ -38,6 +38,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace drawbridge::agent {
@@ -66,8 +67,13 @@ private:
     void offer(const Inventory& inventory);
     void publish();
     void registered(bool yes, const std::string& error);
+    bool on_device_thread(std::chrono::seconds patience, std::function<void()> work);
+    void look_first();
     void look_at_devices();
-    void take(const Inventory& inventory);
+    void look_at_silence();
+    void end_looks(int status);
+    void take(const Inventory& inventory, base::Result<DriverEdits> edits);
+    void show(NodeView view);
     void every(boost::asio::steady_timer& timer, std::chrono::seconds interval,
                std::function<void()> work);
     void reconcile();
@@ -112,6 +118,10 @@ private:
     std::unique_ptr<rpc::RpcServer> service_;
     std::unique_ptr<rpc::RpcServer> registration_;
     std::unique_ptr<http::OperatorServer> operator_;
+    std::mutex take_mutex_;       ///< one view follows the other
+    unsigned silent_rounds_ = 0;  ///< since the last look at the devices ended
+    std::thread stopper_;
+    bool looks_ended_ = false;
     bool publishing_ = false;
     bool reconciling_ = false;
     unsigned rounds_ = 0;
