@@ -68,6 +68,7 @@ void write_share(base::JsonWriter& out, const ShareStatus& share) {
     out.begin_object().member("namespace", share.claim.name_space);
     out.member("pod", share.owner.pod).member("container", share.owner.container);
     out.member("claim", share.claim.name).member("claimUID", share.claim.uid);
+    out.key("share").integer(static_cast<std::int64_t>(share.index));
     out.member("request", share.request);
     write_amounts(out, share.in_force);
     if (!(share.in_force == share.allocated)) {

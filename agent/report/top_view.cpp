@@ -47,7 +47,7 @@ std::int64_t used_of(base::JsonView shares) {
     for (std::size_t i = 0; i < shares.size(); ++i) {
         const base::JsonView share = shares.at(i);
         std::string key =
-            fmt::format("{} {}", share["claimUID"].string_or(""), share["request"].string_or(""));
+            fmt::format("{} {}", share["claimUID"].string_or(""), figure(share, "share"));
         if (std::ranges::find(seen, key) != seen.end()) continue;
         seen.push_back(std::move(key));
         used += figure(share, "usedBytes");

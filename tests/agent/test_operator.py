@@ -64,7 +64,7 @@ def test_status_tells_devices_shares_and_usage(agent: Agent, cluster: FakeCluste
         "name": device_name(1), "uuid": gpu(1)["uuid"], "productName": "NVIDIA H200", "memoryBytes": 80 * GIB,
         "health": "Healthy",
         "shares": [{"namespace": "default", "pod": "", "container": "", "claim": "train",
-                    "claimUID": claim["metadata"]["uid"], "request": "gpu-0", "memoryBytes": 8 * GIB, "cores": 30,
+                    "claimUID": claim["metadata"]["uid"], "share": 0, "request": "gpu-0", "memoryBytes": 8 * GIB, "cores": 30,
                     "slots": 1, "usedBytes": 3 * GIB, "processes": 0, "launches": 0, "throttledMilliseconds": 0, "denied": 0,
                     "perSecond": {"launches": 0, "throttledMilliseconds": 0, "denied": 0}}]}  # fmt: skip
     assert second["shares"] == []

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 
 using namespace drawbridge::agent;
 
@@ -31,6 +32,15 @@ TEST_CASE("a share's use and what it did in a second stand beside its owner") {
     CHECK(view->find("gpu-a                                         1024 / 10240 MiB 10%\n") !=
           std::string::npos);
     CHECK(view->find("\ngpu-b ") != std::string::npos);
+}
+
+TEST_CASE("two shares of a GPU in one request are both used") {
+    std::string both = status;
+    const std::string_view second = R"("container": "log", )";
+    both.replace(both.find(second), second.size(), R"("container": "log", "share": 1, )");
+    const auto view = top_view(both);
+    REQUIRE(view);
+    CHECK(view->find("2048 / 10240 MiB 20%\n") != std::string::npos);
 }
 
 TEST_CASE("a node without devices, and what is no status") {
