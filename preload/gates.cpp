@@ -79,9 +79,16 @@ public:
 
     gate::Orders orders() const {
         const drawbridge_limits& limits = *share_.limits;
-        return {relaxed(limits.core_permille),  relaxed(limits.policy),
-                relaxed(limits.flags),          relaxed(limits.busy_scale),
-                relaxed(limits.heartbeat_ns),   relaxed(limits.contended_until_ns),
+        // Of several shares of a card the parts add up; the rest is as the first one says.
+        uint32_t permille = relaxed(limits.core_permille);
+        for (int next = share_.next; next >= 0; next = process.shares[next].next)
+            permille += relaxed(process.shares[next].limits->core_permille);
+        return {permille,
+                relaxed(limits.policy),
+                relaxed(limits.flags),
+                relaxed(limits.busy_scale),
+                relaxed(limits.heartbeat_ns),
+                relaxed(limits.contended_until_ns),
                 relaxed(limits.paused_until_ns)};
     }
 

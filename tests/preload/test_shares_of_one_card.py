@@ -33,6 +33,21 @@ print(json.dumps(found))
     assert [share.slot(0)["errors"] for share in shares] == [0, 0]
 
 
+@pytest.mark.parametrize(("second", "is_held"), [(500, False), (400, True)])
+def test_parts_of_the_cores_add_up(bench: Bench, second: int, is_held: bool) -> None:
+    """Two halves of a card are all of it."""
+    shares = [bench.share(1500 * MIB, f"claim-{index}", permille=permille) for index, permille in enumerate((500, second))]
+    for share in shares:
+        share.write("limits", 148, "<I", 1)  # force
+    script = HEAD + """
+function = ctypes.c_void_p(); cu.call('cuModuleGetFunction', ctypes.byref(function), 0, 0)
+for _ in range(500): cu.call('cuLaunchKernel', function, 1000, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+cu.must('cuCtxSynchronize'); print(0)
+"""
+    bench.python(script)
+    assert (sum(share.slot(0)["throttle_ns"] for share in shares) > 0) == is_held
+
+
 def test_nvml_shows_what_a_process_holds_of_all_shares(bench: Bench) -> None:
     for index in range(2):
         bench.share(1500 * MIB, f"claim-{index}")
