@@ -36,9 +36,11 @@ void drop_doubled_vendor(std::string& type) {
 }
 
 /// Whether a card's name or UUID may hold the sign. Those that people divide lists with it may not,
-/// nor what is no ASCII: a full-width comma stands in an example of HAMi's own documentation.
+/// nor quotes, which a chart puts round a value that has some, nor what is no ASCII: a full-width
+/// comma stands in an example of HAMi's own documentation.
 bool is_sign_of_a_name(char sign) {
-    return sign >= ' ' && sign <= '~' && sign != ';' && sign != '|';
+    constexpr std::string_view foreign = ";|\"'";
+    return sign >= ' ' && sign <= '~' && foreign.find(sign) == std::string_view::npos;
 }
 
 bool is_part_of_a_name(std::string_view item) {
@@ -47,7 +49,7 @@ bool is_part_of_a_name(std::string_view item) {
 
 /// A UUID, and no index.
 bool is_uuid(std::string_view item) {
-    constexpr std::string_view others = " '\"[](){}";
+    constexpr std::string_view others = " [](){}";
     return is_part_of_a_name(item) && item.find_first_of(others) == std::string_view::npos &&
            item.find_first_not_of("0123456789") != std::string_view::npos;
 }

@@ -250,6 +250,15 @@ def test_a_variable_of_hami_is_told_by_its_name_and_stays(name: str) -> None:
     assert answer.documents()[1]["spec"]["containers"][0]["env"] == [{"name": name, "value": "1"}]
 
 
+@pytest.mark.parametrize(("value", "told"), [
+    ("'\"A100\"'", True), ("\"'A100', V100\"", True), ("A100;V100", True), ("A100|V100", True), ("A100，V100", True),
+    ("A100 80GB, V100", False), ('"A100,\\n V100,"', False)])  # fmt: skip
+@pytest.mark.parametrize("name", ["nvidia.com/use-gputype", "nvidia.com/nouse-gputype"])
+def test_an_item_of_a_list_that_can_match_no_card_is_told(name: str, value: str, told: bool) -> None:
+    answer = translate(POD.replace("spec:", f"  annotations:\n    {name}: {value}\nspec:"))
+    assert (answer.verdicts(), answer.codes()) == (["translate"], ["device-list-item"] if told else [])
+
+
 def test_the_verdict_comes_behind_the_diagnostics_of_its_document() -> None:
     notices = translate(f"{DENIED}---\n{WARNED}").notices()
     assert [line.get("code") or line["verdict"] for line in notices] == ["memory-unit", "deny", "cores-clamped", "translate"]
