@@ -31,7 +31,8 @@ void append_go_number(std::string& out, double value);
 /// Unicode, so a no-break space (U+00A0) and the wide one of Chinese input methods (U+3000) too.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
-/// The text with the 26 letters of ASCII in lower case, and with them in upper case; all else stays.
+/// The text with the 26 letters of ASCII in lower case, and with them in upper case; all else
+/// stays.
 [[nodiscard]] std::string lower_ascii(std::string_view text);
 [[nodiscard]] std::string upper_ascii(std::string_view text);
 
