@@ -219,11 +219,16 @@ void AgentProcess::ask_for_instance() {
     instance_timer_.expires_after(device_interval);
     instance_timer_.async_wait([this](const error_code& error) {
         if (error) return;
-        const auto alone = take_instance();
-        if (!alone || !*alone) return ask_for_instance();
-        report_->set_instance_trouble({});
-        if (const auto opened = open_sockets(); !opened)
-            base::log_event(Level::error, "instance", {{"reason", opened.error().message}});
+        if (!instance_lock_) {
+            const auto alone = take_instance();
+            if (!alone || !*alone) return ask_for_instance();
+        }
+        const auto opened = open_sockets();
+        const std::string trouble = opened ? "" : opened.error().message;
+        report_->set_instance_trouble(trouble);
+        if (opened) return;
+        base::log_event(Level::error, "instance", {{"reason", trouble}});
+        ask_for_instance();
     });
 }
 

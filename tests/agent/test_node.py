@@ -164,6 +164,26 @@ def test_a_second_agent_of_the_same_name_waits_for_the_first_to_end(agent: Agent
         pass
 
 
+def test_an_agent_that_cannot_open_its_sockets_once_it_is_alone_tries_on(agent: Agent, cluster: FakeCluster) -> None:
+    started(agent)
+    first = agent.process
+    port = started(agent, register=False)
+    registry, aside = agent.root / "plugins_registry", agent.root / "aside"
+    registry.rename(aside)
+    registry.write_text("")
+    assert first
+    first.kill()
+    first.wait()
+    cluster.wait_until(lambda: "cannot listen" in get(port, "/readyz")[1])
+    registry.unlink()
+    aside.rename(registry)
+    for path in agent.kubelet.registration_sockets():
+        path.unlink()
+    agent.kubelet.close()
+    agent.kubelet.register()
+    assert not agent.kubelet.prepare_one(cluster.claim("one", [{"device": device_name(1)}])).error
+
+
 def test_agents_of_two_names_are_counted_and_a_dead_one_is_not(agent: Agent) -> None:
     started(agent, "--instance", "old")
     old = agent.process
