@@ -95,8 +95,8 @@ USUAL = ["run/containerd/containerd.sock", "run/crio/crio.sock"]
 
 
 @pytest.mark.parametrize("place", USUAL)
-def test_the_runtime_is_found_where_it_usually_is(agent: Agent, cluster: FakeCluster, tmp_path: Path, place: str) -> None:
-    root = tmp_path / "host"
+def test_the_runtime_is_found_where_it_usually_is(agent: Agent, cluster: FakeCluster, place: str) -> None:
+    root = agent.folder / "host"  # of a short name: a socket is bound in it
     for each in USUAL:
         (root / each).parent.mkdir(parents=True)
     runtime = Runtime(root / place)
