@@ -23,6 +23,7 @@ FRONT = BUILD / "lib" / "libdrawbridge-libcuda.so"  # for the place of libcuda.s
 MARKED = BUILD / "marked" / "libdrawbridge.so"  # with points at which a process stops or dies
 STANDIN = BUILD / "standin"
 PROFILES = BUILD / "standin-profiles"  # older drivers, by their CUDA version
+PROFILE = os.environ.get("DRAWBRIDGE_STANDIN_PROFILE", "")  # the one of them that the tests run on; none: the newest driver
 RECORDED = HERE / "recorded" / "580.159-h200"
 CONTEXT = 543162368
 CARD = bytes([0x5D]) + bytes(14) + bytes([1])
@@ -39,7 +40,12 @@ def card(index: int) -> bytes:
     return CARD[:15] + bytes([index + 1])
 
 
-def drivers(profile: str = os.environ.get("DRAWBRIDGE_STANDIN_PROFILE", "")) -> str:
+def is_older_than(major: int, minor: int) -> bool:
+    """Whether the stand-in that the tests run on is a driver from before a CUDA version."""
+    return PROFILE != "" and tuple(map(int, PROFILE.split("."))) < (major, minor)
+
+
+def drivers(profile: str = PROFILE) -> str:
     """Where the loader finds a driver: the newest, or that of a CUDA version such as 11.4."""
     return f"{PROFILES / profile}:{STANDIN}" if profile else str(STANDIN)
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import CONTEXT, HERE, SECONDS, TREE, Bench
+from conftest import CONTEXT, HERE, SECONDS, TREE, Bench, is_older_than
 from share import MIB, Share
 
 LIMIT = CONTEXT + 1000 * MIB
@@ -40,7 +40,7 @@ def run_walks(bench: Bench, seeds: range, steps: int) -> None:
         found = list(pool.map(lambda pair: walk(pair[1], pair[1].share(LIMIT), pair[0], steps), zip(seeds, benches, strict=True)))
     for (done, denials, counts), one in zip(found, benches, strict=True):
         assert done == steps and denials > steps // 200, (done, denials)  # type: ignore[operator]
-        assert len(counts) == 22  # type: ignore[arg-type]
+        assert len(counts) == (18 if is_older_than(12, 1) else 22)  # type: ignore[arg-type]  # since then multicast objects
         # The blocks of small allocations lie in pages of 2 MiB: the card may hold some more than is charged. A pool that
         # is full of fragments may grow by what was asked for, within the call that is then refused.
         assert peak(one) <= LIMIT - CONTEXT + (64 + 128) * MIB
