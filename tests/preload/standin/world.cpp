@@ -122,8 +122,7 @@ std::uint64_t sum(int device, std::uint64_t (Holder::*part)[max_devices]) {
     return total;
 }
 
-void raise_peak(int device) {
-    const std::uint64_t now = sum(device, &Holder::blocks);
+void raise_peak(int device, std::uint64_t now) {
     std::uint64_t before = at(world().peak[device]).load();
     while (before < now && !at(world().peak[device]).compare_exchange_weak(before, now)) {
     }
@@ -153,7 +152,8 @@ void sweep() {
     for (Holder& one : world().holders) {
         std::uint32_t pid = 0;
         if (std::atomic_ref(one.taken).load() != 1 || is_locked(one, pid) || is_seen(one)) continue;
-        std::memset(one.blocks, 0, sizeof one.blocks);
+        for (std::size_t device = 0; device < max_devices; ++device)
+            at(world().held[device]).fetch_sub(at(one.blocks[device]).exchange(0));
         std::memset(one.overhead, 0, sizeof one.overhead);
         std::memset(one.contexts, 0, sizeof one.contexts);
         std::memset(one.busy_second, 0, sizeof one.busy_second);
@@ -175,14 +175,21 @@ Holder& holder() {
     return *own;
 }
 
+// One word tells what all hold at a moment: while the parts of many are added up, a block may be
+// given back by one and taken by another, and count twice. Who dies in between leaves it too high.
 bool take_blocks(int device, std::uint64_t bytes) {
-    if (!take(device, bytes, &Holder::blocks)) return false;
-    raise_peak(device);
-    return true;
+    const std::uint64_t now = at(world().held[device]).fetch_add(bytes) + bytes;
+    if (take(device, bytes, &Holder::blocks)) {
+        raise_peak(device, now);
+        return true;
+    }
+    at(world().held[device]).fetch_sub(bytes);
+    return false;
 }
 
 void give_blocks(int device, std::uint64_t bytes) {
     at(holder().blocks[device]).fetch_sub(bytes);
+    at(world().held[device]).fetch_sub(bytes);
 }
 bool take_overhead(int device, std::uint64_t bytes) {
     return take(device, bytes, &Holder::overhead);

@@ -41,6 +41,7 @@ struct World {
     std::uint64_t bytes[max_devices];
     std::uint64_t peak[max_devices];  // most that all blocks together ever were
     std::uint64_t busy_ns;            // GPU time of all kernels ever launched
+    std::uint64_t held[max_devices];  // by all blocks together
     Holder holders[512];
 };
 
