@@ -36,7 +36,8 @@ ShareStatus share_of(std::string container) {
 
 /// One GPU with a share that two containers of a pod have, and one whose container is not known.
 std::vector<DeviceStatus> node() {
-    DeviceStatus device{.health = "Healthy"};
+    DeviceStatus device;  // g++ 12 spoils a designated field here
+    device.health = "Healthy";
     device.offer.device = {.uuid = "GPU-a", .product_name = "NVIDIA H200"};
     device.offer.device.place.index = 2;
     device.offer.capacity = {80 * gib, 100, 10};
