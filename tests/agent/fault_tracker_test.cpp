@@ -2,23 +2,14 @@
 
 #include "agent/device/fault_tracker.hpp"
 
+#include "tests/agent/fault_keys.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
 using namespace drawbridge::agent;
-
-namespace {
-
-std::vector<std::string> keys(const std::vector<Fault>& faults) {
-    std::vector<std::string> all;
-    for (const Fault& fault : faults)
-        all.push_back(fault.key);
-    return all;
-}
-
-}  // namespace
 
 TEST_CASE("a fault rises at once and falls after a row of good looks") {
     FaultTracker tracker;

@@ -49,6 +49,15 @@ std::vector<DeviceStatus> node() {
     return {device};
 }
 
+/// The same GPU with two shares of one claim, both asked for by one request.
+std::vector<DeviceStatus> node_of_two() {
+    auto devices = node();
+    ShareStatus second = share_of("main");
+    second.index = 1;
+    devices[0].shares = {share_of("main"), second};
+    return devices;
+}
+
 bool has(const std::string& text, const std::string& line) {
     return text.find("\n" + line + "\n") != std::string::npos;
 }
@@ -83,10 +92,7 @@ TEST_CASE("each share tells what it uses, is held to and did, with its pod") {
 }
 
 TEST_CASE("two shares of a GPU in one claim are told apart") {
-    auto devices = node();
-    ShareStatus second = share_of("main");
-    second.index = 1;
-    devices[0].shares = {share_of("main"), second};
+    const auto devices = node_of_two();
     std::string out;
     append_share_metrics(out, devices);
     std::set<std::string> seen;
@@ -110,10 +116,7 @@ TEST_CASE("an administrator's share takes nothing of a GPU") {
 }
 
 TEST_CASE("two shares of a GPU in one request are both taken of it") {
-    auto devices = node();
-    ShareStatus second = share_of("main");
-    second.index = 1;
-    devices[0].shares = {share_of("main"), second};
+    const auto devices = node_of_two();
     std::string out;
     append_hami_metrics(out, HamiMetrics::current, "n", devices);
     CHECK(out.find("hami_gpu_memory_allocated_bytes") != std::string::npos);

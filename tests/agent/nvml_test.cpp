@@ -2,6 +2,7 @@
 
 #include "agent/device/fault_tracker.hpp"
 #include "agent/source/device_source.hpp"
+#include "tests/agent/fault_keys.hpp"
 #include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
@@ -56,13 +57,6 @@ std::vector<Device> look(DeviceSource& source, int times = 1) {
         devices = *std::move(read);
     }
     return devices;
-}
-
-std::vector<std::string> keys(const std::vector<Fault>& faults) {
-    std::vector<std::string> all;
-    for (const Fault& fault : faults)
-        all.push_back(fault.key);
-    return all;
 }
 
 }  // namespace
