@@ -68,6 +68,11 @@ class Bench:
     def run(self, command: list[str], preload: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, env=self.environment(preload, **more), capture_output=True, text=True, timeout=SECONDS, check=False)
 
+    def peak(self, device: int = 0) -> int:
+        """Most bytes that all blocks on a card ever were, counted inside the stand-in (`peak` of its World)."""
+        first = 8 + 8 * 8 + 8 * device
+        return int.from_bytes((self.folder / "world").read_bytes()[first : first + 8], "little")
+
     def python(self, program: Path | str, *arguments: str, preload: bool = True, **more: str) -> object:
         """Runs a program that prints JSON in its last line."""
         command = [sys.executable, str(program), *arguments] if isinstance(program, Path) else [sys.executable, "-c", program, *arguments]

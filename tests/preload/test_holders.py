@@ -223,7 +223,7 @@ for n in range(20):
 print(json.dumps(statuses))
 """
     assert bench.python(HEAD + START + body) == [0] * 12 + [2] * 8
-    assert int.from_bytes((bench.folder / "world").read_bytes()[72:80], "little") == 96 * MIB
+    assert bench.peak() == 96 * MIB
 
 
 # ------------------------------------------------------------------------------------- arrays that are mapped afterwards
@@ -396,7 +396,7 @@ def test_what_an_exported_descriptor_may_hold_is_charged_until_the_agent_has_mea
     exporter = Exporter(bench, what)
     assert (exporter.left, share.slot(0)["vmm"], share.slot(0)["provisional"]) == (64, 0, CONTEXT + 64 * MIB)
     assert exporter.ask(40) == [64, 2, 64]
-    assert int.from_bytes((bench.folder / "world").read_bytes()[72:80], "little") == 64 * MIB
+    assert bench.peak() == 64 * MIB
     share.set_overhead(0, CONTEXT // MIB)  # nobody holds it any more, as the driver says
     assert exporter.ask(40) == [64, 0, 40]
     share.set_overhead(0, CONTEXT // MIB + 50)

@@ -29,11 +29,6 @@ def walk(bench: Bench, share: Share, seed: int, steps: int) -> list[object]:
     return bench.python(HERE / "walk.py", str(seed), str(steps), str(share.folder / "ledger"), str(LIMIT), str(CONTEXT))  # type: ignore[return-value]
 
 
-def peak(bench: Bench) -> int:
-    """Most that all blocks on the first card ever were, counted inside the stand-in."""
-    return int.from_bytes((bench.folder / "world").read_bytes()[72:80], "little")
-
-
 def run_walks(bench: Bench, seeds: range, steps: int) -> None:
     benches = [Bench(bench.folder / str(seed)) for seed in seeds]
     with ThreadPoolExecutor(2) as pool:
@@ -43,7 +38,7 @@ def run_walks(bench: Bench, seeds: range, steps: int) -> None:
         assert len(counts) == (18 if is_older_than(12, 1) else 22)  # type: ignore[arg-type]  # since then multicast objects
         # The blocks of small allocations lie in pages of 2 MiB: the card may hold some more than is charged. A pool that
         # is full of fragments may grow by what was asked for, within the call that is then refused.
-        assert peak(one) <= LIMIT - CONTEXT + (64 + 128) * MIB
+        assert one.peak() <= LIMIT - CONTEXT + (64 + 128) * MIB
 
 
 def test_random_sequences_agree_with_the_model(bench: Bench) -> None:
@@ -113,7 +108,7 @@ def test_many_processes_near_the_limit_never_overshoot(bench: Bench) -> None:
     assert [child.stdout.readline() for child in children if child.stdout] == [b"done\n"] * 8
     for child in children:  # and every context is there until the last block is gone
         child.communicate(b"\n", timeout=SECONDS)
-    assert 280 * MIB < peak(bench) <= 300 * MIB
+    assert 280 * MIB < bench.peak() <= 300 * MIB
     assert [share.slot(index)["errors"] for index in range(8)] == [0] * 8
 
 
