@@ -1,7 +1,9 @@
 // What a driver call costs a process: `benchmark_calls pairs`, `launches`, `start`, `hold`. It is
-// run on the stand-in driver with and without the preload library; the difference is the library's.
-// Prints CPU time: ns a pair of allocation and free, ns a launch, ns of cuInit. `hold` starts CUDA,
-// says so and waits for a line.
+// run on the stand-in driver with the preload library and without it. `pairs` and `launches` print
+// CPU time in ns: a call of the stand-in's own function, and by how much one is dearer that goes to
+// whatever the process finds under the name. Both are called in turn in one process, since from one
+// process to the next a call's time differs by more than the library takes. `start` prints ns of
+// cuInit. `hold` starts CUDA, says so and waits for a line.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +16,7 @@
 
 namespace {
 
-constexpr std::size_t batches = 31;
+constexpr std::size_t batches = 61;
 constexpr int calls_a_batch = 20'000;
 
 void* driver;
@@ -48,43 +50,70 @@ void start() {
     must(named<int(void*)>("cuCtxSetCurrent")(context), "context");
 }
 
-/// The median of batches, in ns of CPU time a call.
+/// The stand-in's own function; `name` is that of a look-up, without a version.
+template <class Function>
+Function* own(const char* name) {
+    return reinterpret_cast<Function*>(named<void*(const char*)>("standin_own")(name));
+}
+
 template <class Call>
-double cost(Call call) {
+double batch(Call call) {
+    const double began = cpu_ns();
+    for (int i = 0; i < calls_a_batch; ++i)
+        call();
+    return (cpu_ns() - began) / calls_a_batch;
+}
+
+double median(std::array<double, batches> values) {
+    std::nth_element(values.begin(), values.begin() + batches / 2, values.end());
+    return values[batches / 2];
+}
+
+/// Prints the medians of batches: ns of a bare call, and what the other takes more.
+template <class Call, class OtherCall>
+void compare(Call bare, OtherCall other) {
     std::array<double, batches> times{};
-    for (double& time : times) {
-        const double began = cpu_ns();
-        for (int i = 0; i < calls_a_batch; ++i)
-            call();
-        time = (cpu_ns() - began) / calls_a_batch;
+    std::array<double, batches> more{};
+    for (std::size_t at = 0; at < batches; ++at) {
+        const bool bare_first = at % 2 == 0;
+        if (bare_first) times[at] = batch(bare);
+        more[at] = batch(other);
+        if (!bare_first) times[at] = batch(bare);
+        more[at] -= times[at];
     }
-    std::nth_element(times.begin(), times.begin() + batches / 2, times.end());
-    return times[batches / 2];
+    std::printf("%.2f %.2f\n", median(times), median(more));
 }
 
-double pairs() {
+void pairs() {
     start();
-    auto* allocate = named<int(std::uint64_t*, std::uint64_t)>("cuMemAlloc_v2");
-    auto* release = named<int(std::uint64_t)>("cuMemFree_v2");
-    std::uint64_t block = 0;
-    return cost([&] {
-        must(allocate(&block, 512), "cuMemAlloc_v2");
-        must(release(block), "cuMemFree_v2");
-    });
+    using Allocate = int(std::uint64_t*, std::uint64_t);
+    using Release = int(std::uint64_t);
+    const auto pair_of = [](Allocate* allocate, Release* release) {
+        return [=] {
+            std::uint64_t block = 0;
+            must(allocate(&block, 512), "cuMemAlloc_v2");
+            must(release(block), "cuMemFree_v2");
+        };
+    };
+    compare(pair_of(own<Allocate>("cuMemAlloc"), own<Release>("cuMemFree")),
+            pair_of(named<Allocate>("cuMemAlloc_v2"), named<Release>("cuMemFree_v2")));
 }
 
-double launches() {
+void launches() {
     start();
     void* function = nullptr;
     must(named<int(void**, void*, const char*)>("cuModuleGetFunction")(&function, nullptr, nullptr),
          "cuModuleGetFunction");
     using Launch = int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                        void*, void**, void**);
-    auto* launch = named<Launch>("cuLaunchKernel");
     // A grid of no blocks takes the stand-in's card no time, so no gate ever closes.
-    return cost([&] {
-        must(launch(function, 0, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), "cuLaunchKernel");
-    });
+    const auto launch_of = [=](Launch* launch) {
+        return [=] {
+            must(launch(function, 0, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+                 "cuLaunchKernel");
+        };
+    };
+    compare(launch_of(own<Launch>("cuLaunchKernel")), launch_of(named<Launch>("cuLaunchKernel")));
 }
 
 double first_call() {
@@ -104,9 +133,9 @@ int main(int count, char** arguments) {
         return 1;
     }
     if (std::strcmp(mode, "pairs") == 0)
-        std::printf("%.2f\n", pairs());
+        pairs();
     else if (std::strcmp(mode, "launches") == 0)
-        std::printf("%.2f\n", launches());
+        launches();
     else if (std::strcmp(mode, "start") == 0)
         std::printf("%.0f\n", first_call());
     else if (std::strcmp(mode, "hold") == 0) {

@@ -1,4 +1,4 @@
-"""What the preload library adds to a driver call: a program on the stand-in driver with and without it, alternating."""
+"""What the preload library adds to a driver call, in CPU time of a program on the stand-in driver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Scene:
     permille: int = 1000
     others: int = 0
 
-    def run(self, preload: bool, *arguments: str) -> float:
+    def run(self, preload: bool, mode: str) -> list[float]:
         with tempfile.TemporaryDirectory(prefix="drawbridge-benchmark-") as name:
             folder = Path(name)
             root = made.Root(folder / "root", BUILD / "lib" / "libdrawbridge.so")
@@ -43,10 +43,10 @@ class Scene:
                       for _ in range(self.others)]  # fmt: skip
             for other in others:
                 assert other.stdout and other.stdout.readline() == b"ready\n"
-            done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=True)
+            done = subprocess.run([program, mode], env=environment, capture_output=True, text=True, check=True)
             for other in others:
                 other.communicate(b"\n")
-            return float(done.stdout)
+            return [float(value) for value in done.stdout.split()]
 
 
 def executions(preload: bool) -> float:
@@ -62,25 +62,31 @@ def executions(preload: bool) -> float:
         return spent / EXECS * 1e6
 
 
-def added(measure: Callable[[bool], float]) -> tuple[float, float]:
-    """(bare, what the library adds): the median of pairs, bare and preloaded in turn."""
-    found = [(measure(False), measure(True)) for _ in range(PAIRS)]
-    return statistics.median(bare for bare, _ in found), statistics.median(loaded - bare for bare, loaded in found)
+def added(measure: Callable[[bool], float]) -> float:
+    """What the library adds to a whole process: the median of pairs, bare and preloaded in turn."""
+    return statistics.median(-measure(False) + measure(True) for _ in range(PAIRS))
+
+
+def call(scene: Scene, mode: str) -> tuple[float, float, float]:
+    """The stand-in's own call, what the library adds, and what the meter finds to be added without it: medians of runs."""
+    found = [scene.run(True, mode) + scene.run(False, mode)[1:] for _ in range(PAIRS)]
+    bare, more, error = (statistics.median(values) for values in zip(*found, strict=True))
+    return bare, more, error
 
 
 def measure() -> list[tuple[str, float, str, float | None]]:
     """What, how much, unit, and what it may come to (enforcement.md 5.3)."""
     rows: list[tuple[str, float, str, float | None]] = []
-    for what, scene, arguments, limit in (
-        ("a pair of allocation and free", Scene(), ("pairs",), 100.0),
-        ("the same beside 63 processes of the share", Scene(others=63), ("pairs",), 400.0),
-        ("a launch, compute not limited", Scene(), ("launches",), 5.0),
-        ("a launch, compute limited", Scene(permille=500), ("launches",), 20.0),
+    for what, scene, mode, limit in (
+        ("a pair of allocation and free", Scene(), "pairs", 100.0),
+        ("the same beside 63 processes of the share", Scene(others=63), "pairs", 400.0),
+        ("a launch, compute not limited", Scene(), "launches", 5.0),
+        ("a launch, compute limited", Scene(permille=500), "launches", 20.0),
     ):
-        bare, more = added(lambda preload, scene=scene, arguments=arguments: scene.run(preload, *arguments))
-        rows += [(f"{what}: stand-in alone", bare, "ns", None), (f"{what}: added", more, "ns", limit)]
-    _, more = added(lambda preload: Scene().run(preload, "start") / 1e6)
+        bare, more, error = call(scene, mode)
+        rows += [(f"{what}: stand-in alone", bare, "ns", None), (f"{what}: added", more, "ns", limit),
+                 (f"{what}: added, measured without the library", error, "ns", None)]  # fmt: skip
+    more = added(lambda preload: Scene().run(preload, "start")[0] / 1e6)
     rows.append(("cuInit: added", more, "ms", 1.0))
-    _, more = added(executions)
-    rows.append(("a program without CUDA, exec to end: added", more, "µs", 100.0))
+    rows.append(("a program without CUDA, exec to end: added", added(executions), "µs", 100.0))
     return rows
