@@ -1,6 +1,7 @@
 // cuInit: where a process without CUDA becomes one with it, where shares are claimed, and where
 // everything that is missing ends in a refusal.
 #include "preload/charge.hpp"
+#include "preload/launch.hpp"
 #include "preload/os.hpp"
 #include "preload/resolve.hpp"
 #include "preload/state.hpp"
@@ -71,6 +72,7 @@ int take_shares() {
         learn_device(device);
         if (!claim_for(device, problem)) return refuse(problem.text);
     }
+    open_launches();
     set_mode(Mode::enforcing);
     return cuda_success;
 }

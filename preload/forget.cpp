@@ -12,6 +12,7 @@ namespace preload {
 
 void forget_blocks() {
     blocks.forget();
+    close_launches();
     forget_contexts();
     forget_gates();
     forget_graphs();

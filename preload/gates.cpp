@@ -170,10 +170,16 @@ void plan(Gated& gated) {
 
 }  // namespace
 
-Gated* due_gate() {
+bool launch_is_due() {
     const int device = current_device();
     const int share = share_of_device(device);
-    if (share < 0 || !is_gated(process.shares[share]) || !dues[device].comes()) return nullptr;
+    return share >= 0 && is_gated(process.shares[share]) && dues[device].comes();
+}
+
+Gated* gate_here() {
+    const int device = current_device();
+    const int share = share_of_device(device);
+    if (share < 0 || !is_gated(process.shares[share])) return nullptr;
     const uint64_t context = current_context();
     return context == 0 ? nullptr : find_gate(context, share, device);
 }

@@ -25,9 +25,17 @@ inline bool any_gated() {
     return false;
 }
 
-/// The gate that a launch has to look at, null where it may go at once (nothing limited, nothing
-/// due).
-Gated* due_gate();
+/// Lets launches that nothing limits go to the driver without asking, from the moment on at which
+/// shares are enforced; and no longer, in a forked child.
+void open_launches();
+void close_launches();
+
+/// Whether this launch has to look at the gate of the calling thread's device; counts it. False
+/// where nothing is limited.
+bool launch_is_due();
+
+/// The gate of the calling thread's context, null where nothing is limited.
+Gated* gate_here();
 
 /// The look before a launch and after it. `opened` goes from one to the other.
 bool look_before(Gated& gated, void* stream, bool per_thread);
@@ -37,15 +45,22 @@ void look_after(Gated& gated, void* stream, bool per_thread, bool opened);
 void forget_gate(uint64_t context);
 void forget_gates();
 
-/// A launch through the gate.
+/// A launch that looks at the gate.
 template <class Call>
-int gated_launch(void* stream, bool per_thread, Call call) {
-    Gated* gated = enforcing() ? due_gate() : nullptr;
-    if (__builtin_expect(gated == nullptr, 1)) return call();
+int launch_at_gate(void* stream, bool per_thread, Call call) {
+    Gated* gated = enforcing() ? gate_here() : nullptr;
+    if (gated == nullptr) return call();
     const bool opened = look_before(*gated, stream, per_thread);
     const int status = call();
     look_after(*gated, stream, per_thread, opened);
     return status;
+}
+
+/// A launch of any kind: it looks at the gate if it is due.
+template <class Call>
+int gated_launch(void* stream, bool per_thread, Call call) {
+    if (!enforcing() || !launch_is_due()) return call();
+    return launch_at_gate(stream, per_thread, call);
 }
 
 }  // namespace preload
