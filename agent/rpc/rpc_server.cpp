@@ -2,6 +2,7 @@
 
 #include "agent/rpc/grpc_bytes.hpp"
 #include "agent/rpc/grpc_order.hpp"
+#include "agent/rpc/grpc_timers.hpp"
 
 #include <fmt/format.h>
 
@@ -255,9 +256,15 @@ void RpcServer::Parts::accept() {
 }
 
 void RpcServer::Parts::serve() {
+    using Next = grpc::CompletionQueue::NextStatus;
     void* tag = nullptr;
     bool ok = false;
-    while (queue->Next(&tag, &ok)) {
+    for (;;) {
+        const Next next =
+            queue->AsyncNext(&tag, &ok, std::chrono::system_clock::now() + timer_step);
+        if (next == Next::SHUTDOWN) return;
+        run_grpc_timers();
+        if (next == Next::TIMEOUT) continue;
         behind_grpc(tag);
         const std::unique_ptr<Operation> operation(static_cast<Operation*>(tag));
         ((*operation->call).*(operation->ended))(ok);
@@ -292,6 +299,7 @@ base::Result<void> RpcServer::listen(const std::string& path) {
                           fmt::format("a socket's path has at most {} bytes", max_socket_path),
                           path);
     }
+    start_grpc();
     grpc::ServerBuilder builder;
     // The kubelet knows no other credentials on these sockets; who may open them is their mode.
     builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());

@@ -7,10 +7,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,8 +35,10 @@ public:
         return call_rpc(socket(), method, "question", patience);
     }
     /// A call to the method whose calls are kept, once the server has it.
-    std::future<Result<std::string>> ask_and_wait() {
-        auto answer = std::async(std::launch::async, [this] { return ask("/t.T/Keep"); });
+    std::future<Result<std::string>> ask_and_wait(std::chrono::milliseconds at_most = patience) {
+        auto answer = std::async(std::launch::async, [this, at_most] {
+            return call_rpc(socket(), "/t.T/Keep", "question", at_most);
+        });
         kept = arrived_.get_future().get();
         arrived_ = {};
         return answer;
@@ -84,6 +89,33 @@ TEST_CASE("calls are answered, refused, or of no method") {
     struct stat facts {};
     REQUIRE(::stat(served.socket().c_str(), &facts) == 0);
     CHECK((facts.st_mode & 0777U) == 0600);
+}
+
+TEST_CASE("a call that nobody answers ends at its deadline, on both sides") {
+    Served served;
+    auto answer = served.ask_and_wait(std::chrono::milliseconds(300)).get();
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().kind == ErrorKind::timed_out);
+    for (int tries = 0; tries < 3000 && !served.kept->is_cancelled(); ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    CHECK(served.kept->is_cancelled());
+    served.kept.reset();
+}
+
+// They take more than half of what a plugin in Go takes on an idle node
+// (docs/performance_agent.md).
+TEST_CASE("gRPC has no threads that wake for nothing") {
+    const Served served;
+    CHECK(served.ask("/t.T/Echo"));
+    std::set<std::string> names;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::string name;
+        std::getline(std::ifstream(thread.path() / "comm"), name);
+        names.insert(name);
+    }
+    CHECK_FALSE(names.empty());
+    CHECK_FALSE(names.contains("grpc_global_tim"));
+    CHECK_FALSE(names.contains("timer_manager"));
 }
 
 TEST_CASE("a server that stops lets the calls that it has be answered") {
