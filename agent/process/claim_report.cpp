@@ -16,6 +16,10 @@ namespace {
 
 using base::Level;
 
+std::int64_t micros(std::chrono::nanoseconds time) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+}
+
 std::string share_list(const std::vector<PreparedShare>& shares) {
     std::vector<std::string> parts;
     for (const PreparedShare& share : shares)
@@ -33,15 +37,15 @@ void ClaimReport::ended(const ClaimWork& work) {
     }
     const std::string_view verdict = work.done ? "done" : "refused";
     const std::string reason = work.done ? "" : work.done.error().message;
-    base::log_event(
-        work.done ? Level::info : Level::warn, work.prepare ? "prepare" : "unprepare",
-        {{"uid", work.claim.uid},
-         {"namespace", work.claim.name_space},
-         {"claim", work.claim.name},
-         {"verdict", verdict},
-         {"shares", share_list(work.shares)},
-         {"reason", reason},
-         {"micros", std::chrono::duration_cast<std::chrono::microseconds>(work.took).count()}});
+    base::log_event(work.done ? Level::info : Level::warn, work.prepare ? "prepare" : "unprepare",
+                    {{"uid", work.claim.uid},
+                     {"namespace", work.claim.name_space},
+                     {"claim", work.claim.name},
+                     {"verdict", verdict},
+                     {"shares", share_list(work.shares)},
+                     {"reason", reason},
+                     {"micros", micros(work.took)},
+                     {"api_micros", micros(work.asked)}});
     for (const std::string& warning : work.warnings)
         base::log_event(Level::warn, "share_config",
                         {{"uid", work.claim.uid}, {"reason", warning}});

@@ -60,8 +60,14 @@ tl::unexpected<base::Error> given_up() {
     return base::fail(ErrorKind::timed_out, "the kubelet no longer waits");
 }
 
+/// Of a prepare: when it came, and when the API server had answered.
+struct Times {
+    Steady::time_point began;
+    Steady::time_point answered;
+};
+
 void prepare_on_disk(const DraParts& parts, const std::shared_ptr<PrepareBatch>& batch,
-                     const ClaimName& claim, const ClaimLookup& lookup, Steady::time_point began) {
+                     const ClaimName& claim, const ClaimLookup& lookup, const Times& times) {
     Result<std::vector<PreparedShare>> result = given_up();
     const std::string refusal = parts.refusal();
     if (!refusal.empty()) {
@@ -69,7 +75,10 @@ void prepare_on_disk(const DraParts& parts, const std::shared_ptr<PrepareBatch>&
     } else if (!batch->is_cancelled()) {
         result = parts.flow.prepare(claim, lookup);
     }
-    ClaimWork work{.claim = claim, .done = outcome(result), .took = Steady::now() - began};
+    ClaimWork work{.claim = claim,
+                   .done = outcome(result),
+                   .took = Steady::now() - times.began,
+                   .asked = times.answered - times.began};
     if (result) work.shares = *result;
     if (lookup.facts) {
         work.warnings = lookup.facts->warnings;
@@ -85,9 +94,10 @@ asio::awaitable<void> prepare_one(DraParts parts, std::shared_ptr<PrepareBatch> 
     const std::int64_t asked = parts.flow.now_asking();
     auto facts = co_await parts.api.claim(claim);  // g++ 12 spoils it inside the braces below
     ClaimLookup lookup{std::move(facts), asked};
+    const Times times{began, Steady::now()};
     auto work = [parts, batch = std::move(batch), claim = std::move(claim),
                  lookup = std::move(lookup),
-                 began] { prepare_on_disk(parts, batch, claim, lookup, began); };
+                 times] { prepare_on_disk(parts, batch, claim, lookup, times); };
     asio::post(parts.pool, std::move(work));
 }
 

@@ -24,6 +24,7 @@ struct ClaimWork {
     std::vector<Consumer> consumers = {};
     base::Result<void> done = {};
     std::chrono::nanoseconds took{0};
+    std::chrono::nanoseconds asked{0};  ///< of that, until the API server had answered
 };
 
 /// Where the work is done: questions to the API server on its strand, files on a pool.
