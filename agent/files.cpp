@@ -119,6 +119,17 @@ std::unique_ptr<FolderWatch> DiskFiles::watch(const std::string& folder) {
     return std::make_unique<InotifyFolderWatch>(folder);
 }
 
+std::optional<FileStamp> DiskFiles::stamp(const std::string& path) {
+    struct stat found {};
+    if (::stat(path.c_str(), &found) != 0) return std::nullopt;
+    const auto ns = [](const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; };
+    return FileStamp{.device = found.st_dev,
+                     .inode = found.st_ino,
+                     .size = found.st_size,
+                     .modified_ns = ns(found.st_mtim),
+                     .changed_ns = ns(found.st_ctim)};
+}
+
 Result<void> DiskFiles::remove(const std::string& path) {
     if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
     if (errno != EISDIR && errno != EPERM) return failure("remove", path);

@@ -4,6 +4,7 @@
 #include "base/result.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
@@ -37,6 +38,18 @@ public:
     [[nodiscard]] virtual base::Result<void> commit() = 0;
 };
 
+/// Another one for each file that was ever at a path, and for each content, but for what changes
+/// twice within a tick of the file system's clock (milliseconds).
+struct FileStamp {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::int64_t size = 0;
+    std::int64_t modified_ns = 0;
+    std::int64_t changed_ns = 0;
+
+    [[nodiscard]] bool operator==(const FileStamp&) const = default;
+};
+
 /// All of it blocks. Paths are absolute.
 class Files {
 public:
@@ -56,6 +69,8 @@ public:
     /// device is refused: it would hold the reader.
     [[nodiscard]] virtual base::Result<std::string> read(const std::string& path,
                                                          std::size_t max_bytes) = 0;
+    /// Nothing where there is none.
+    [[nodiscard]] virtual std::optional<FileStamp> stamp(const std::string& path) = 0;
     /// Watches a folder, which may come later. The files outlive the watch.
     [[nodiscard]] virtual std::unique_ptr<FolderWatch> watch(const std::string& folder) = 0;
     /// Removes a file, or a folder with the files in it. What is not there is removed already.
@@ -76,6 +91,7 @@ public:
                                            std::string_view bytes) override;
     [[nodiscard]] base::Result<std::string> read(const std::string& path,
                                                  std::size_t max_bytes) override;
+    [[nodiscard]] std::optional<FileStamp> stamp(const std::string& path) override;
     [[nodiscard]] std::unique_ptr<FolderWatch> watch(const std::string& folder) override;
     [[nodiscard]] base::Result<void> remove(const std::string& path) override;
     [[nodiscard]] base::Result<std::vector<std::string>> list(const std::string& path) override;

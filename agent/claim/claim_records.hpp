@@ -44,6 +44,10 @@ public:
     }
 
     void add(Shared record) { records_.push_back(std::move(record)); }
+    /// Whether these are the very same records: none has been read anew.
+    [[nodiscard]] bool are_those(const ClaimRecords& other) const {
+        return records_ == other.records_;
+    }
     [[nodiscard]] Iterator begin() const { return Iterator(records_.begin()); }
     [[nodiscard]] Iterator end() const { return Iterator(records_.end()); }
 

@@ -19,6 +19,14 @@ constexpr std::int64_t tombstone_seconds = 600;
 
 }  // namespace
 
+/// Whether a file was written so long ago that it would have another stamp if it had been written
+/// since.
+bool PrepareFlow::is_old(const FileStamp& stamp) const {
+    constexpr std::int64_t tick_ns = 1'000'000'000;
+    const std::chrono::nanoseconds now = clock_.now().time_since_epoch();
+    return stamp.changed_ns < now.count() - tick_ns;
+}
+
 /// Whether the claim's CDI file is there, and a container that starts now gets the nodes of its
 /// cards by it: they are other ones once the driver was loaded anew with other cards.
 bool PrepareFlow::has_cdi_with_own_nodes(const ClaimRecord& record, const NodeView& view) const {
@@ -30,34 +38,65 @@ bool PrepareFlow::has_cdi_with_own_nodes(const ClaimRecord& record, const NodeVi
     return !file || gives_own_nodes(*file, record.shares, view.inventory);
 }
 
+bool PrepareFlow::has_libraries_of(const ClaimRecords& records) const {
+    std::set<std::string_view> builds;
+    for (const ClaimRecord& record : records)
+        builds.insert(record.library);
+    return std::ranges::all_of(builds, [&](std::string_view b) { return libraries_.has(b); });
+}
+
 std::size_t PrepareFlow::restore_cdi_files() {
+    const std::lock_guard lock(upkeep_mutex_);
+    const auto changed = cdi_watch_->changed();
     const auto stored = records_.load_all();
     if (!stored) return 0;
-    const auto view = this->view();
+    const Settled now{view(), stored->records};
+    const bool untouched = changed && changed->empty() && whole_.is_still(now);
+    if (untouched && has_libraries_of(now.records)) return 0;
+    whole_ = now;
     std::size_t restored = 0;
-    const auto is_whole = [&](const ClaimRecord& record) {
-        return is_current(record, *view) && has_cdi_with_own_nodes(record, *view);
-    };
-    for (const ClaimRecord& seen : stored->records) {
-        if (seen.state != ClaimState::started || seen.boot_id != view->boot_id) continue;
-        if (is_whole(seen)) continue;
-        const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
-        if (!held) continue;
-        auto record = records_.load(seen.claim.uid);
-        if (!record || !*record || (**record).state != ClaimState::started) continue;
-        if (is_whole(**record)) continue;
-        if (redo(*view, *std::move(*record))) ++restored;
+    for (const ClaimRecord& seen : now.records) {
+        if (seen.state != ClaimState::started || seen.boot_id != now.view->boot_id) continue;
+        if (is_current(seen, *now.view) && has_cdi_with_own_nodes(seen, *now.view)) continue;
+        whole_ = {};
+        if (restore_claim(seen, *now.view)) ++restored;
     }
     return restored;
 }
 
+/// Whether it had to be and could.
+bool PrepareFlow::restore_claim(const ClaimRecord& seen, const NodeView& view) {
+    const auto held = locks_.hold_claim(seen.claim.uid, lock_patience);
+    if (!held) return false;
+    auto record = records_.load(seen.claim.uid);
+    if (!record || !*record || (**record).state != ClaimState::started) return false;
+    if (is_current(**record, view) && has_cdi_with_own_nodes(**record, view)) return false;
+    return redo(view, *std::move(*record)).has_value();
+}
+
 std::vector<ChangedShare> PrepareFlow::hold_to_limits() {
     std::vector<ChangedShare> changed;
+    const std::lock_guard lock(upkeep_mutex_);
     const auto stored = records_.load_all();
-    if (!stored || !view()->rules) return changed;
-    for (const ClaimRecord& record : stored->records)
-        hold_claim_to_limits(record.claim.uid, changed);
+    if (!stored) return changed;
+    Settled now{view(), stored->records};
+    if (!now.view->rules) return changed;
+    if (!held_.is_still(now)) known_.clear();
+    held_ = now;
+    for (const ClaimRecord& record : now.records) {
+        if (record.state != ClaimState::started || record.boot_id != now.view->boot_id) continue;
+        if (!has_known_limits(record)) hold_claim_to_limits(record.claim.uid, changed);
+    }
     return changed;
+}
+
+bool PrepareFlow::has_known_limits(const ClaimRecord& record) {
+    for (std::size_t i = 0; i < record.shares.size(); ++i) {
+        const std::string name = share_name(record.claim.uid, i);
+        const auto known = known_.find(name);
+        if (known == known_.end() || folders_.limits_stamp(name) != known->second) return false;
+    }
+    return true;
 }
 
 void PrepareFlow::hold_claim_to_limits(const std::string& uid, std::vector<ChangedShare>& changed) {
@@ -68,11 +107,13 @@ void PrepareFlow::hold_claim_to_limits(const std::string& uid, std::vector<Chang
     if (!record || !*record || (**record).state != ClaimState::started) return;
     if ((**record).boot_id != view->boot_id) return;
     for (std::size_t i = 0; i < (**record).shares.size(); ++i) {
-        const auto limits = limits_for(*view, **record, i);
-        if (!limits) continue;
         const std::string name = share_name(uid, i);
-        const auto was = folders_.change(name, *limits);
+        const auto stamp = folders_.limits_stamp(name);
+        const auto limits = limits_for(*view, **record, i);
+        const auto was = limits ? folders_.change(name, *limits) : Result<bool>(false);
         if (was && *was) changed.push_back({name, limits->amounts});
+        known_.erase(name);
+        if (was && !*was && (!stamp || is_old(*stamp))) known_.emplace(name, stamp);
     }
 }
 
@@ -132,6 +173,11 @@ std::size_t PrepareFlow::sweep() {
     for (const std::string& name : folders_.list().value_or(std::vector<std::string>())) {
         const std::string uid = name.substr(0, name.rfind('-'));
         if (is_claim_uid(uid)) uids.insert(uid);
+    }
+    const auto stored = records_.load_all();
+    if (!stored) return swept;
+    for (const ClaimRecord& record : stored->records) {
+        if (record.state != ClaimState::unprepared) uids.erase(record.claim.uid);
     }
     for (const std::string& uid : uids) {
         const auto held = locks_.hold_claim(uid, lock_patience);

@@ -56,7 +56,8 @@ PrepareFlow::PrepareFlow(Files& files, const base::Clock& clock, FlowPaths paths
       folders_(files, paths_.shares),
       libraries_(files, paths_.libraries),
       locks_(paths_.lock),
-      view_(std::make_shared<const NodeView>()) {}
+      view_(std::make_shared<const NodeView>()),
+      cdi_watch_(files.watch(paths_.cdi)) {}
 
 Result<void> PrepareFlow::offer_library(LibraryBytes library) {
     libraries_.offer(std::move(library));

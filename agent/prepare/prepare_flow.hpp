@@ -104,13 +104,15 @@ public:
     [[nodiscard]] base::Result<bool> unprepare_if(const ClaimRecord& seen);
 
     /// Makes missing CDI files of claims of this boot again, and what else a crash has kept from
-    /// being made of them; says how many.
+    /// being made of them; says how many. Where nothing has changed since all was well, it asks for
+    /// no claim's files.
     [[nodiscard]] std::size_t restore_cdi_files();
     /// Removes share folders and CDI files that belong to no record, builds of the preload library
     /// that no record names, and tombstones that have served their time; says how many.
     [[nodiscard]] std::size_t sweep();
     /// Holds the shares of this boot to the administrator's rules, and ends changes of limits that
-    /// were left half done.
+    /// were left half done. Where no record and no rule has changed since all were held to them, it
+    /// reads those limits alone that somebody has written.
     [[nodiscard]] std::vector<ChangedShare> hold_to_limits();
     [[nodiscard]] std::int64_t count_cdi_files() const;
     /// All claims with files on this node.
@@ -153,6 +155,10 @@ private:
                                                                const ClaimRecord& record,
                                                                std::size_t index);
     void hold_claim_to_limits(const std::string& uid, std::vector<ChangedShare>& changed);
+    [[nodiscard]] bool is_old(const FileStamp& stamp) const;
+    [[nodiscard]] bool has_known_limits(const ClaimRecord& record);
+    [[nodiscard]] bool has_libraries_of(const ClaimRecords& records) const;
+    bool restore_claim(const ClaimRecord& seen, const NodeView& view);
     base::Result<void> make_metadata(const NodeView& view, const ClaimRecord& record);
     base::Result<void> check_tombstone(const Work& work, const ClaimRecord* record) const;
     [[nodiscard]] std::int64_t ended(const Work& work, const ClaimRecord* record) const;
@@ -187,6 +193,21 @@ private:
     mutable std::mutex mutex_;
     std::shared_ptr<const NodeView> view_;
     std::map<std::string, std::int64_t, std::less<>> buried_;  ///< when they ended, by UID
+
+    /// What was there when all was found well.
+    struct Settled {
+        std::shared_ptr<const NodeView> view;  ///< null: it never was
+        ClaimRecords records;
+        [[nodiscard]] bool is_still(const Settled& now) const {
+            return view == now.view && records.are_those(now.records);
+        }
+    };
+    std::mutex upkeep_mutex_;  ///< for what follows
+    std::unique_ptr<FolderWatch> cdi_watch_;
+    Settled whole_;  ///< all CDI files
+    Settled held_;   ///< all limits
+    /// Limits that were right when they were read, by share; nothing: there are to be none.
+    std::map<std::string, std::optional<FileStamp>> known_;
 };
 
 /// The answer that a record stands for.

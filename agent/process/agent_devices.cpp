@@ -80,9 +80,10 @@ void AgentProcess::take(const Inventory& inventory, base::Result<DriverEdits> ed
     if (rules) view.rules = rules;
     if (!(view == *now)) show(std::move(view));
     if (ruled) hold_to_limits();
+    const bool same = inventory == now->inventory;
     // A container that starts anew is to find the nodes that its cards have now.
-    if (!(inventory == now->inventory)) static_cast<void>(flow_->restore_cdi_files());
-    offer(inventory);
+    if (!same) static_cast<void>(flow_->restore_cdi_files());
+    if (!std::exchange(offered_, true) || !same) offer(inventory);
 }
 
 void AgentProcess::show(NodeView view) {

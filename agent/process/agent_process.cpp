@@ -148,12 +148,12 @@ Result<void> AgentProcess::open_sockets() {
         methods.push_back(std::move(method));
     for (rpc::RpcMethod& method : self_health_.methods())
         methods.push_back(std::move(method));
-    service_ = std::make_unique<rpc::RpcServer>(std::move(methods));
-    if (auto listening = service_->listen(sockets_.service); !listening) return listening;
-
     const auto told = [this](bool yes, const std::string& error) { registered(yes, error); };
-    registration_ = std::make_unique<rpc::RpcServer>(registration_methods(sockets_.service, told));
-    return registration_->listen(sockets_.registration);
+    for (rpc::RpcMethod& method : registration_methods(sockets_.service, told))
+        methods.push_back(std::move(method));
+    // One server, and so one thread: two of gRPC's wake each other at every call.
+    service_ = std::make_unique<rpc::RpcServer>(std::move(methods));
+    return service_->listen({sockets_.service, sockets_.registration});
 }
 
 Result<void> AgentProcess::start() {
@@ -343,11 +343,9 @@ int AgentProcess::run() {
     return 0;
 }
 
-/// The kubelet stops asking us first, then what it asked is finished.
+/// The kubelet does not find us any more, and what it has asked is finished.
 void AgentProcess::stop() {
-    if (registration_) registration_->stop(finish_time);
     if (service_) service_->stop(finish_time);
-    registration_.reset();
     service_.reset();
     pool_.join();
 }

@@ -116,9 +116,9 @@ private:
     std::unique_ptr<ClaimReport> claims_;
     std::unique_ptr<Reconciler> reconciler_;
     std::unique_ptr<rpc::RpcServer> service_;
-    std::unique_ptr<rpc::RpcServer> registration_;
     std::unique_ptr<http::OperatorServer> operator_;
-    std::mutex take_mutex_;       ///< one view follows the other
+    std::mutex take_mutex_;  ///< one view follows the other
+    bool offered_ = false;
     unsigned silent_rounds_ = 0;  ///< since the last look at the devices ended
     std::thread stopper_;
     bool looks_ended_ = false;

@@ -32,17 +32,9 @@ std::unique_ptr<DeviceSource> make_source(const SourceOptions& from, const PathO
     return make_nvml_source(std::move(places));
 }
 
-Result<void> DeviceWatch::add_settings(NodeSettings& settings, const std::string& file) {
-    const auto text = parts_.files.read(file, max_file);
-    const auto read = text ? add_node_settings(settings, *text, parts_.node)
-                           : Result<void>(tl::unexpected(text.error()));
-    if (read) return read;
-    return base::fail(read.error().kind, text_of(read.error(), file));
-}
-
 /// A folder is what a ConfigMap is mounted as: a file for each of its keys, beside hidden ones of
 /// the kubelet's; none where the ConfigMap is not there.
-Result<NodeSettings> DeviceWatch::read_settings() {
+Result<DeviceWatch::Texts> DeviceWatch::read_texts() {
     std::error_code failure;
     std::vector<std::string> files;
     if (!std::filesystem::is_directory(parts_.settings, failure)) {
@@ -54,11 +46,27 @@ Result<NodeSettings> DeviceWatch::read_settings() {
     } else {
         return tl::unexpected(names.error());
     }
-    NodeSettings settings;
-    for (const std::string& file : files) {
-        if (auto added = add_settings(settings, file); !added) return tl::unexpected(added.error());
+    Texts texts;
+    for (std::string& file : files) {
+        auto text = parts_.files.read(file, max_file);
+        if (!text) return base::fail(text.error().kind, text_of(text.error(), file));
+        texts.emplace_back(std::move(file), *std::move(text));
     }
-    return settings;
+    return texts;
+}
+
+Result<void> DeviceWatch::read_settings() {
+    auto texts = read_texts();
+    if (!texts) return tl::unexpected(texts.error());
+    if (settings_ && *texts == texts_) return {};
+    NodeSettings settings;
+    for (const auto& [file, text] : *texts) {
+        if (const auto read = add_node_settings(settings, text, parts_.node); !read)
+            return base::fail(read.error().kind, text_of(read.error(), file));
+    }
+    settings_ = std::move(settings);
+    texts_ = *std::move(texts);
+    return {};
 }
 
 PublishedSizes DeviceWatch::remembered() {
@@ -91,15 +99,20 @@ void DeviceWatch::remember(const PublishedSizes& sizes) {
     is_kept_ = written.has_value();
 }
 
+Result<Inventory> DeviceWatch::make(std::vector<Device> devices, const ClaimRecords& records) {
+    auto all = with_lost(std::move(devices), last_.value_or(Inventory()), records);
+    const auto sizes = with_committed(*sizes_, *settings_, all, records);
+    auto made = Inventory::make(std::move(all), *settings_, sizes);
+    if (made) remember(made->sizes());
+    return made;
+}
+
 Result<Inventory> DeviceWatch::look() {
     trouble_.clear();
     if (!sizes_) sizes_ = remembered();
-    auto settings = read_settings();
-    if (settings) {
-        settings_ = *std::move(settings);
-    } else {
-        trouble_ = settings.error().message;
-        if (!settings_) return tl::unexpected(settings.error());
+    if (const auto read = read_settings(); !read) {
+        trouble_ = read.error().message;
+        if (!settings_) return tl::unexpected(read.error());
     }
     auto devices = parts_.source.read();
     if (!devices) {
@@ -109,11 +122,14 @@ Result<Inventory> DeviceWatch::look() {
     }
     const auto stored = parts_.flow.stored();
     const ClaimRecords records = stored ? stored->records : ClaimRecords();
-    auto all = with_lost(*std::move(devices), last_.value_or(Inventory()), records);
-    const auto sizes = with_committed(*sizes_, *settings_, all, records);
-    auto made = Inventory::make(std::move(all), *settings_, sizes);
+    const bool same = seen_ && seen_->settings == *settings_ && seen_->devices == *devices &&
+                      seen_->records.are_those(records);
+    if (same && last_) return *last_;
+    auto made = make(*devices, records);
     if (!made) return made;
-    remember(made->sizes());
+    // What is lost is told by what was known: the second look at the same may differ, no later one.
+    seen_.reset();
+    if (last_ == *made && is_kept_) seen_ = {*settings_, *std::move(devices), records};
     last_ = *made;
     return made;
 }

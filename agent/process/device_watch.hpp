@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace drawbridge::agent {
@@ -35,8 +36,8 @@ class DeviceWatch {
 public:
     explicit DeviceWatch(DeviceWatchParts parts) : parts_(std::move(parts)) {}
 
-    /// Reads everything anew. What is wrong with a file keeps what was there before, and is told as
-    /// trouble; an error means that nothing was ever known.
+    /// Reads everything anew, and works out what of it has changed. What is wrong with a file keeps
+    /// what was there before, and is told as trouble; an error means that nothing was ever known.
     [[nodiscard]] base::Result<Inventory> look();
     /// The administrator's rules as they were read last; nothing before they ever were.
     [[nodiscard]] std::optional<ShareRules> rules() const {
@@ -49,17 +50,30 @@ public:
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
 private:
-    base::Result<NodeSettings> read_settings();
-    base::Result<void> add_settings(NodeSettings& settings, const std::string& file);
+    using Texts = std::vector<std::pair<std::string, std::string>>;  ///< by file
+
+    base::Result<void> read_settings();
+    base::Result<Texts> read_texts();
+    base::Result<Inventory> make(std::vector<Device> devices, const ClaimRecords& records);
     [[nodiscard]] PublishedSizes remembered();
     void remember(const PublishedSizes& sizes);
 
     DeviceWatchParts parts_;
     std::optional<Inventory> last_;
     std::optional<NodeSettings> settings_;
+    Texts texts_;  ///< that `settings_` were read from
     std::optional<PublishedSizes> sizes_;
     bool is_kept_ = true;  ///< whether the file has `sizes_`
     std::string trouble_;
+
+    /// What the last look went by, if that settled something: to look again at the same changes
+    /// nothing.
+    struct Seen {
+        NodeSettings settings;
+        std::vector<Device> devices;
+        ClaimRecords records;
+    };
+    std::optional<Seen> seen_;
 };
 
 }  // namespace drawbridge::agent

@@ -7,26 +7,35 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
-#include <unistd.h>
 #include <utility>
 
 namespace drawbridge::agent {
 namespace {
 
 constexpr std::chrono::seconds runtime_time{2};
+constexpr unsigned looks_between_questions = 10;
 constexpr std::size_t max_cdi = 1U << 20U;
 
-bool is_cdi_name(std::string_view name) {
-    return name.ends_with(".json") || name.ends_with(".yaml");
+/// Ours are many, and known by their names.
+bool is_foreign_cdi(std::string_view name) {
+    const bool is_cdi = name.ends_with(".json") || name.ends_with(".yaml");
+    return is_cdi && !claim_of_cdi_file(name);
 }
 
 }  // namespace
 
+NodeChecks::NodeChecks(NodeCheckParts parts) : parts_(std::move(parts)) {
+    std::set<std::string> folders(parts_.cdi_folders.begin(), parts_.cdi_folders.end());
+    folders.insert(parts_.cdi);
+    for (const std::string& folder : folders)
+        watches_.emplace(folder, parts_.files.watch(folder));
+}
+
 RuntimeFacts NodeChecks::ask_runtime(const std::string& socket,
                                      std::vector<std::string>& remarks) const {
-    if (::access(socket.c_str(), F_OK) != 0) return {};
     const auto bytes = rpc::call_rpc(socket, "/runtime.v1.RuntimeService/Status",
                                      rpc::encode_runtime_status_request(), runtime_time);
     const auto config = bytes ? rpc::decode_runtime_config(*bytes) : tl::unexpected(bytes.error());
@@ -40,15 +49,12 @@ RuntimeFacts NodeChecks::ask_runtime(const std::string& socket,
 }
 
 std::vector<CdiFile> NodeChecks::read_cdi_files() const {
-    std::set<std::string> folders(parts_.cdi_folders.begin(), parts_.cdi_folders.end());
-    folders.insert(parts_.cdi);
     std::vector<CdiFile> found;
-    for (const std::string& folder : folders) {
+    for (const auto& [folder, watch] : watches_) {
         const auto names = parts_.files.list(folder);
         if (!names) continue;
         for (const std::string& name : *names) {
-            // Ours are many, and known by their names.
-            if (!is_cdi_name(name) || claim_of_cdi_file(name)) continue;
+            if (!is_foreign_cdi(name)) continue;
             std::string path = fmt::format("{}/{}", folder, name);
             if (auto text = parts_.files.read(path, max_cdi))
                 found.push_back({std::move(path), *std::move(text)});
@@ -57,15 +63,36 @@ std::vector<CdiFile> NodeChecks::read_cdi_files() const {
     return found;
 }
 
+bool NodeChecks::are_cdi_files_as_before() {
+    bool same = true;
+    for (const auto& [folder, watch] : watches_) {  // each is asked, so that none tells old news
+        const auto changed = watch->changed();
+        same = same && changed && std::ranges::none_of(*changed, is_foreign_cdi);
+    }
+    return same;
+}
+
+/// What a runtime has told holds until it is started anew; now and then it is asked all the same.
 void NodeChecks::look() {
+    const std::lock_guard one(looking_);
     std::vector<std::string> remarks;
     std::vector<RuntimeFacts> runtimes;
-    for (const std::string& socket : parts_.runtime_sockets)
-        runtimes.push_back(ask_runtime(socket, remarks));
+    const bool all = looks_++ % looks_between_questions == 0;
+    asked_.resize(parts_.runtime_sockets.size());
+    for (std::size_t i = 0; i < parts_.runtime_sockets.size(); ++i) {
+        const std::string& socket = parts_.runtime_sockets[i];
+        const auto there = parts_.files.stamp(socket);  // one that starts makes another one
+        if (!all && there && there == asked_[i]) {
+            runtimes.push_back(runtimes_[i]);
+            continue;
+        }
+        runtimes.push_back(there ? ask_runtime(socket, remarks) : RuntimeFacts());
+        asked_[i] = runtimes.back().cdi != CdiState::unknown ? there : std::nullopt;
+    }
     // Beside one that tells, another that does not is not the kubelet's: Docker's, for example.
     if (worst_of(runtimes).cdi != CdiState::unknown) remarks.clear();
-    for (std::string& clash : cdi_clashes(read_cdi_files()))
-        remarks.push_back(std::move(clash));
+    if (!are_cdi_files_as_before()) clashes_ = cdi_clashes(read_cdi_files());
+    remarks.insert(remarks.end(), clashes_.begin(), clashes_.end());
     const auto instances = static_cast<std::int64_t>(running_instances(parts_.instances).size());
     if (instances > 1) {
         remarks.push_back(fmt::format(

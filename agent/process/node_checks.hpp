@@ -6,7 +6,10 @@
 #include "agent/files.hpp"
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +26,7 @@ struct NodeCheckParts {
 /// Any thread.
 class NodeChecks {
 public:
-    explicit NodeChecks(NodeCheckParts parts) : parts_(std::move(parts)) {}
+    explicit NodeChecks(NodeCheckParts parts);
 
     /// Looks at everything. Blocks, for two seconds at most where a runtime does not answer.
     void look();
@@ -40,10 +43,16 @@ private:
     [[nodiscard]] RuntimeFacts ask_runtime(const std::string& socket,
                                            std::vector<std::string>& remarks) const;
     [[nodiscard]] std::vector<CdiFile> read_cdi_files() const;
+    [[nodiscard]] bool are_cdi_files_as_before();
 
     NodeCheckParts parts_;
+    std::mutex looking_;  ///< one look at a time; for what is known of the last one
+    std::map<std::string, std::unique_ptr<FolderWatch>> watches_;  ///< by folder with CDI files
+    std::vector<std::string> clashes_;
     mutable std::mutex mutex_;
-    std::vector<RuntimeFacts> runtimes_;  ///< in the order of the sockets
+    std::vector<RuntimeFacts> runtimes_;           ///< in the order of the sockets
+    std::vector<std::optional<FileStamp>> asked_;  ///< sockets that told these facts
+    unsigned looks_ = 0;
     std::vector<std::string> remarks_;
     std::int64_t instances_ = 0;
 };

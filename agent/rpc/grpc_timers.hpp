@@ -5,9 +5,9 @@
 
 namespace drawbridge::agent::rpc {
 
-/// How late gRPC may be with what it does by the clock, such as ending a call whose deadline has
-/// passed. A call of ours does not depend on it.
-inline constexpr std::chrono::seconds timer_step{5};
+/// How late gRPC may be with what it does by the clock. A caller that goes is told at once, and the
+/// deadline of a call of ours is kept by whoever waits for it.
+inline constexpr std::chrono::seconds timer_step{60};
 
 /// Starts gRPC, at the first call. Before anything else of gRPC.
 void start_grpc();

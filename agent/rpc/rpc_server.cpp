@@ -5,6 +5,7 @@
 #include "agent/rpc/grpc_timers.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -92,7 +93,7 @@ struct RpcServer::Parts {
     std::unique_ptr<grpc::ServerCompletionQueue> queue;
     std::unique_ptr<grpc::Server> server;
     std::thread thread;
-    std::string path;
+    std::vector<std::string> paths;
 };
 
 namespace {
@@ -293,16 +294,18 @@ RpcServer::~RpcServer() {
     stop(std::chrono::milliseconds(0));
 }
 
-base::Result<void> RpcServer::listen(const std::string& path) {
-    if (path.size() > max_socket_path) {
-        return base::fail(ErrorKind::invalid_input,
-                          fmt::format("a socket's path has at most {} bytes", max_socket_path),
-                          path);
-    }
+base::Result<void> RpcServer::listen(const std::vector<std::string>& paths) {
     start_grpc();
     grpc::ServerBuilder builder;
-    // The kubelet knows no other credentials on these sockets; who may open them is their mode.
-    builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+    for (const std::string& path : paths) {
+        if (path.size() > max_socket_path) {
+            return base::fail(ErrorKind::invalid_input,
+                              fmt::format("a socket's path has at most {} bytes", max_socket_path),
+                              path);
+        }
+        // The kubelet knows no other credentials on these sockets; who may open them is their mode.
+        builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+    }
     builder.SetMaxReceiveMessageSize(max_message);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 256);
     builder.RegisterAsyncGenericService(&parts_->service);
@@ -312,9 +315,10 @@ base::Result<void> RpcServer::listen(const std::string& path) {
     ::umask(before);
     if (!parts_->server) {
         parts_->queue->Shutdown();
-        return base::fail(ErrorKind::unavailable, "cannot listen", path);
+        return base::fail(ErrorKind::unavailable, "cannot listen",
+                          fmt::format("{}", fmt::join(paths, ", ")));
     }
-    parts_->path = path;
+    parts_->paths = paths;
     parts_->accept();
     parts_->thread = std::thread([parts = parts_.get()] { parts->serve(); });
     return {};
@@ -322,7 +326,8 @@ base::Result<void> RpcServer::listen(const std::string& path) {
 
 void RpcServer::stop(std::chrono::milliseconds grace) {
     if (!parts_->server) return;
-    ::unlink(parts_->path.c_str());
+    for (const std::string& path : parts_->paths)
+        ::unlink(path.c_str());
     parts_->end_streams();
     parts_->server->Shutdown(std::chrono::system_clock::now() + grace);
     {

@@ -1,5 +1,5 @@
 #pragma once
-// A gRPC server on a unix socket that knows methods by name and messages as bytes; the only place
+// A gRPC server on unix sockets that knows methods by name and messages as bytes; the only place
 // that sees gRPC's own headers, together with its .cpp file.
 
 #include "base/result.hpp"
@@ -62,9 +62,9 @@ public:
     RpcServer& operator=(const RpcServer&) = delete;
     ~RpcServer();
 
-    /// Listens on a unix socket at `path`, mode 0600. What lies there already is replaced.
-    [[nodiscard]] base::Result<void> listen(const std::string& path);
-    /// Removes the socket and ends: calls in progress get `grace` to finish. Blocks.
+    /// Listens on a unix socket at each of `paths`, mode 0600. What lies there already is replaced.
+    [[nodiscard]] base::Result<void> listen(const std::vector<std::string>& paths);
+    /// Removes the sockets and ends: calls in progress get `grace` to finish. Blocks.
     void stop(std::chrono::milliseconds grace);
 
     struct Parts;  ///< defined in the .cpp file alone

@@ -95,6 +95,10 @@ Result<std::vector<std::string>> ShareFolders::list() const {
     return files_.list(folder_);
 }
 
+std::optional<FileStamp> ShareFolders::limits_stamp(const std::string& name) const {
+    return files_.stamp(path(name, DRAWBRIDGE_LIMITS_FILE));
+}
+
 Result<ReadLimits> ShareFolders::limits(const std::string& name) const {
     const auto file = files_.read(path(name, DRAWBRIDGE_LIMITS_FILE), DRAWBRIDGE_LIMITS_SIZE);
     if (!file) return tl::unexpected(file.error());

@@ -5,6 +5,7 @@
 #include "agent/share/share_pages.hpp"
 #include "base/result.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,8 @@ public:
     [[nodiscard]] base::Result<void> remove(const std::string& name);
     /// Names of all folders.
     [[nodiscard]] base::Result<std::vector<std::string>> list() const;
+    /// Of its limits' file; nothing where that is missing.
+    [[nodiscard]] std::optional<FileStamp> limits_stamp(const std::string& name) const;
     [[nodiscard]] base::Result<ReadLimits> limits(const std::string& name) const;
     [[nodiscard]] const std::string& folder() const { return folder_; }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 namespace drawbridge::agent {
@@ -18,10 +19,16 @@ public:
     base::Result<std::vector<Device>> read() override {
         const auto text = base::read_file(path_, max_list);
         if (!text) return tl::unexpected(text.error());
+        if (devices_ && *text == text_) return *devices_;
+        devices_.reset();
         auto devices = parse_device_list(*text);
-        if (!devices)
+        if (!devices) {
             devices.error().message =
                 fmt::format("{}: {}: {}", path_, devices.error().path, devices.error().message);
+            return devices;
+        }
+        text_ = *text;
+        devices_ = *devices;
         return devices;
     }
     base::Result<DriverEdits> edits() override { return DriverEdits{}; }
@@ -29,6 +36,8 @@ public:
 
 private:
     std::string path_;
+    std::string text_;
+    std::optional<std::vector<Device>> devices_;  ///< of that text
 };
 
 }  // namespace

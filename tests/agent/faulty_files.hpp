@@ -3,6 +3,7 @@
 
 #include "agent/files.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,7 +28,7 @@ public:
         if (dies && crash_before) throw Crash();
         File& file = files_[path];
         file.now = text;
-        touched_.push_back(path);
+        touch(path);
         if (how == WriteHow::durable) file.synced = {file.now};
         if (how == WriteHow::whole) file.synced.push_back(file.now);
         if (how == WriteHow::atomic)
@@ -48,7 +49,7 @@ public:
         if (full) return base::fail(base::ErrorKind::internal, "no space left", path);
         if (dies && crash_before) bytes = bytes.substr(0, bytes.size() / 2);
         files_.at(path).now.replace(offset, bytes.size(), bytes);
-        touched_.push_back(path);
+        touch(path);
         if (dies) throw Crash();
         return {};
     }
@@ -58,6 +59,11 @@ public:
         if (found->second.now.size() > max_bytes)
             return base::fail(base::ErrorKind::invalid_input, "too large", path);
         return found->second.now;
+    }
+    std::optional<FileStamp> stamp(const std::string& path) override {
+        const auto found = files_.find(path);
+        if (found == files_.end()) return std::nullopt;
+        return FileStamp{.inode = found->second.changes, .changed_ns = written_at.count()};
     }
     std::unique_ptr<FolderWatch> watch(const std::string& folder) override {
         return std::make_unique<WatchInMemory>(*this, folder);
@@ -104,7 +110,7 @@ public:
     /// As somebody else does it, who does not fail.
     void put(const std::string& path, std::string text) {
         files_[path].now = std::move(text);
-        touched_.push_back(path);
+        touch(path);
     }
     void drop(const std::string& path) {
         files_.erase(path);
@@ -152,7 +158,8 @@ public:
     };
 
     bool full = false;
-    bool blind = false;  ///< no folder can be watched
+    bool blind = false;                      ///< no folder can be watched
+    std::chrono::nanoseconds written_at{0};  ///< all files
     bool crash_before = false;
     int crash_after = -1;  ///< changes until the process dies; -1: never
 
@@ -160,8 +167,13 @@ private:
     /// `synced`: what may be there behind a power cut, nothing among it.
     struct File {
         std::string now;
+        std::uint64_t changes = 0;  ///< of all files, up to the last one of this
         std::vector<std::optional<std::string>> synced = {std::nullopt};
     };
+    void touch(const std::string& path) {
+        touched_.push_back(path);
+        files_[path].changes = touched_.size();
+    }
     bool dies_now() { return crash_after >= 0 && crash_after-- == 0; }
 
     std::map<std::string, File> files_;

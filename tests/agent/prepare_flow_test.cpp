@@ -44,8 +44,10 @@ public:
         return files.patch(path, at, bytes);
     }
     Result<std::string> read(const std::string& path, std::size_t most) override {
+        if (!path.starts_with("/claims/")) ++reads;
         return files.read(path, most);
     }
+    std::optional<FileStamp> stamp(const std::string& path) override { return files.stamp(path); }
     std::unique_ptr<FolderWatch> watch(const std::string& folder) override {
         return files.watch(folder);
     }
@@ -56,6 +58,7 @@ public:
 
     FaultyFiles files;
     std::vector<std::string> waited_for;
+    int reads = 0;                        ///< of what is no record
     std::function<void()> while_waiting;  ///< what others do once
 };
 
@@ -84,7 +87,14 @@ public:
         flow->set_view({.pool = "node",
                         .boot_id = "00000000-0000-4000-8000-000000000001",
                         .inventory = inventory_,
-                        .container = {.shares_folder = "/shares", .driver = driver}});
+                        .container = {.shares_folder = "/shares", .driver = driver},
+                        .rules = rules_});
+    }
+
+    /// There are rules, which limit nothing.
+    void rule() {
+        rules_ = ShareRules();
+        show({});
     }
 
     Result<std::vector<PreparedShare>> prepare(std::string_view claim = uid,
@@ -111,6 +121,7 @@ public:
 
 private:
     Inventory inventory_;
+    std::optional<ShareRules> rules_;
     drawbridge::test::Folder folder_;
 };
 
@@ -229,6 +240,48 @@ TEST_CASE("a CDI file that names what are another card's nodes now is made again
     CHECK(node.flow->restore_cdi_files() == 0);
     node.show_nodes({});  // not known
     CHECK(node.flow->restore_cdi_files() == 0);
+}
+
+TEST_CASE("files that nobody has touched are not read again") {
+    Node node;
+    node.rule();
+    REQUIRE(node.prepare());
+    const std::string limits = "/shares/" + share_name(std::string(uid), 0) + "/limits";
+    const auto look = [&] {
+        node.files.reads = 0;
+        const auto changed = node.flow->hold_to_limits();
+        return changed.size() + node.flow->restore_cdi_files();
+    };
+    CHECK(look() == 0);
+    CHECK(node.files.reads == 2);
+    CHECK(look() == 0);
+    CHECK(node.files.reads == 0);
+
+    std::string page = node.files.files.all().at(limits);
+    page.resize(100);
+    node.files.files.put(limits, page);
+    CHECK(look() == 1);
+    node.files.files.put(cdi_path, "{}");
+    CHECK(look() == 1);
+    static_cast<void>(look());
+    CHECK(look() == 0);
+    CHECK(node.files.reads == 0);
+    // What is written twice within a tick of the file system has one time.
+    node.files.files.put(limits, node.files.files.all().at(limits));
+    node.files.files.written_at = std::chrono::nanoseconds(node.clock.now().time_since_epoch());
+    static_cast<void>(look());
+    CHECK(look() == 0);
+    CHECK(node.files.reads == 1);
+    node.files.files.written_at = {};
+    static_cast<void>(look());
+
+    node.files.files.blind = true;
+    CHECK(look() == 0);
+    CHECK(node.files.reads == 2);
+    node.files.files.blind = false;
+    static_cast<void>(look());
+    node.show_nodes({{.path = "/dev/nvidia0"}});
+    CHECK(look() == 1);
 }
 
 TEST_CASE("a mark that lies ahead of the clock goes") {

@@ -35,6 +35,7 @@ public:
         ++reads;
         return files.read(path, most);
     }
+    std::optional<FileStamp> stamp(const std::string& path) override { return files.stamp(path); }
     std::unique_ptr<FolderWatch> watch(const std::string& folder) override {
         return files.watch(folder);
     }

@@ -28,7 +28,7 @@ constexpr std::chrono::seconds patience{30};
 /// A server with a method that answers at once, and one whose calls are kept.
 class Served {
 public:
-    Served() : server_(methods()) { REQUIRE(server_.listen(socket())); }
+    Served() : server_(methods()) { REQUIRE(server_.listen({socket()})); }
 
     [[nodiscard]] std::string socket() const { return folder_ / "s.sock"; }
     [[nodiscard]] Result<std::string> ask(const std::string& method) const {
