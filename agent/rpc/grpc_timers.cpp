@@ -140,17 +140,22 @@ void start_grpc() {
     });
 }
 
+void tick_grpc_timers() {
+    grpc_timer_manager_tick();
+}
+
 void run_grpc_timers() {
     static std::atomic<std::int64_t> due = 0;
     const std::int64_t now = now_ms();
     std::int64_t expected = due;
     const std::int64_t next = now + std::chrono::milliseconds(timer_step).count();
-    if (now >= expected && due.compare_exchange_strong(expected, next)) grpc_timer_manager_tick();
+    if (now >= expected && due.compare_exchange_strong(expected, next)) tick_grpc_timers();
 }
 
 #else
 
 void start_grpc() {}
+void tick_grpc_timers() {}
 void run_grpc_timers() {}
 
 #endif

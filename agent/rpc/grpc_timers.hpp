@@ -12,7 +12,10 @@ inline constexpr std::chrono::seconds timer_step{60};
 /// Starts gRPC, at the first call. Before anything else of gRPC.
 void start_grpc();
 
-/// Does what gRPC's timers are due for, at most once in a `timer_step`.
+/// Does what gRPC's timers are due for. Any thread.
+void tick_grpc_timers();
+
+/// The same, at most once in a `timer_step`.
 void run_grpc_timers();
 
 }  // namespace drawbridge::agent::rpc

@@ -16,8 +16,12 @@ using base::ErrorKind;
 base::Result<std::string> call_rpc(const std::string& socket_path, const std::string& method,
                                    const std::string& request, std::chrono::milliseconds patience) {
     start_grpc();
-    grpc::GenericStub stub(
-        grpc::CreateChannel("unix:" + socket_path, grpc::InsecureChannelCredentials()));
+    tick_grpc_timers();  // what earlier calls to who is mute have left
+    // Who takes the connection and says nothing keeps it for this long, and not for 20 seconds.
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(patience.count()));
+    grpc::GenericStub stub(grpc::CreateCustomChannel(
+        "unix:" + socket_path, grpc::InsecureChannelCredentials(), arguments));
     grpc::ClientContext context;
     const auto deadline = std::chrono::system_clock::now() + patience;
     context.set_deadline(deadline);  // which the other side is told
@@ -39,8 +43,10 @@ base::Result<std::string> call_rpc(const std::string& socket_path, const std::st
     }
     if (!status.ok()) {
         late = late || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+        const std::string reason =
+            late ? fmt::format("no answer within {} ms", patience.count()) : status.error_message();
         return base::fail(late ? ErrorKind::timed_out : ErrorKind::unavailable,
-                          fmt::format("{}: {}", method, status.error_message()), socket_path);
+                          fmt::format("{}: {}", method, reason), socket_path);
     }
     auto bytes = to_bytes(received);
     if (!bytes) return base::fail(ErrorKind::unavailable, "an answer that cannot be read", method);

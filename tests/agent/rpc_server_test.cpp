@@ -1,6 +1,7 @@
 #include "agent/rpc/rpc_server.hpp"
 
 #include "agent/rpc/rpc_client.hpp"
+#include "base/descriptor.hpp"
 #include "tests/folder.hpp"
 
 #include <doctest/doctest.h>
@@ -12,12 +13,16 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 using namespace drawbridge::agent::rpc;
+using drawbridge::base::Descriptor;
 using drawbridge::base::ErrorKind;
 using drawbridge::base::Result;
 
@@ -74,6 +79,33 @@ private:
     std::promise<std::shared_ptr<RpcCall>> arrived_;
     RpcServer server_;
 };
+
+/// A unix socket, and what binds or connects it to a path.
+class Socket {
+public:
+    template <class Place>
+    Socket(Place place, const std::string& path)
+        : file_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        sockaddr_un name{};
+        name.sun_family = AF_UNIX;
+        path.copy(static_cast<char*>(name.sun_path), sizeof name.sun_path - 1);
+        REQUIRE(place(file_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0);
+    }
+    [[nodiscard]] int get() const { return file_.get(); }
+
+private:
+    Descriptor file_;
+};
+
+int open_sockets() {
+    int count = 0;
+    for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        const auto target = std::filesystem::read_symlink(file.path(), gone).string();
+        if (target.starts_with("socket:")) ++count;
+    }
+    return count;
+}
 
 }  // namespace
 
@@ -145,4 +177,35 @@ TEST_CASE("behind a caller who has gone another one is served") {
     REQUIRE_FALSE(gone);
     CHECK(gone.error().kind == ErrorKind::timed_out);
     CHECK(served.ask("/t.T/Echo").value_or("") == "to question");
+}
+
+TEST_CASE("a call to who takes none ends at its deadline, and keeps nothing for long") {
+    const drawbridge::test::Folder folder;
+    const Socket mute(::bind, folder / "mute.sock");
+    REQUIRE(::listen(mute.get(), 100) == 0);
+    const auto ask = [&] {
+        return call_rpc(folder / "mute.sock", "/t.T/Echo", "", std::chrono::milliseconds(100));
+    };
+    const int before = open_sockets();
+    const auto answer = ask();
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().kind == ErrorKind::timed_out);
+    CHECK(answer.error().message == "/t.T/Echo: no answer within 100 ms");
+    // Each call has its connection until gRPC sees that this leads nowhere.
+    int most = 0;
+    int open = before + 1;
+    for (int tries = 0; tries < 90 && open > most; ++tries) {
+        most = open;
+        static_cast<void>(ask());
+        open = open_sockets();
+    }
+    CHECK(open <= most);
+}
+
+TEST_CASE("a server ends beside who is connected and says nothing") {
+    Served served;
+    const Socket silent(::connect, served.socket());
+    CHECK(served.ask("/t.T/Echo"));
+    CHECK(served.stop(std::chrono::milliseconds(100)).wait_for(patience) ==
+          std::future_status::ready);
 }
