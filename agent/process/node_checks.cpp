@@ -48,16 +48,19 @@ RuntimeFacts NodeChecks::ask_runtime(const std::string& socket,
     return read_runtime_config(*config, parts_.cdi);
 }
 
-std::vector<CdiFile> NodeChecks::read_cdi_files() const {
+std::vector<CdiFile> NodeChecks::read_cdi_files() {
     std::vector<CdiFile> found;
+    foreign_.clear();
     for (const auto& [folder, watch] : watches_) {
         const auto names = parts_.files.list(folder);
-        if (!names) continue;
-        for (const std::string& name : *names) {
+        if (!names) foreign_.emplace(folder, std::nullopt);
+        for (const std::string& name : names.value_or(std::vector<std::string>())) {
             if (!is_foreign_cdi(name)) continue;
             std::string path = fmt::format("{}/{}", folder, name);
-            if (auto text = parts_.files.read(path, max_cdi))
-                found.push_back({std::move(path), *std::move(text)});
+            const auto stamp = parts_.files.stamp(path);
+            auto text = parts_.files.read(path, max_cdi);
+            foreign_.emplace(path, text ? stamp : std::nullopt);
+            if (text) found.push_back({std::move(path), *std::move(text)});
         }
     }
     return found;
@@ -69,7 +72,10 @@ bool NodeChecks::are_cdi_files_as_before() {
         const auto changed = watch->changed();
         same = same && changed && std::ranges::none_of(*changed, is_foreign_cdi);
     }
-    return same;
+    // A link's folder tells nothing of what is written where that leads.
+    return same && std::ranges::all_of(foreign_, [&](const auto& file) {
+               return file.second && parts_.files.stamp(file.first) == file.second;
+           });
 }
 
 /// What a runtime has told holds until it is started anew; now and then it is asked all the same.

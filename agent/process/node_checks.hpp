@@ -42,12 +42,14 @@ public:
 private:
     [[nodiscard]] RuntimeFacts ask_runtime(const std::string& socket,
                                            std::vector<std::string>& remarks) const;
-    [[nodiscard]] std::vector<CdiFile> read_cdi_files() const;
+    [[nodiscard]] std::vector<CdiFile> read_cdi_files();
     [[nodiscard]] bool are_cdi_files_as_before();
 
     NodeCheckParts parts_;
     std::mutex looking_;  ///< one look at a time; for what is known of the last one
     std::map<std::string, std::unique_ptr<FolderWatch>> watches_;  ///< by folder with CDI files
+    /// Foreign CDI files as they were read; nothing: what that is could not be read.
+    std::map<std::string, std::optional<FileStamp>> foreign_;
     std::vector<std::string> clashes_;
     mutable std::mutex mutex_;
     std::vector<RuntimeFacts> runtimes_;           ///< in the order of the sockets
