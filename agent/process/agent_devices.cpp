@@ -83,7 +83,7 @@ void AgentProcess::take(const Inventory& inventory, base::Result<DriverEdits> ed
     const bool same = inventory == now->inventory;
     // A container that starts anew is to find the nodes that its cards have now.
     if (!same) static_cast<void>(flow_->restore_cdi_files());
-    if (!std::exchange(offered_, true) || !same) offer(inventory);
+    if (!std::exchange(offered_, true) || !same) offer();
 }
 
 void AgentProcess::show(NodeView view) {
@@ -109,12 +109,13 @@ void AgentProcess::look_at_silence() {
     NodeView view = *now;
     view.inventory = inventory;
     show(std::move(view));
-    offer(inventory);
+    offer();
 }
 
-void AgentProcess::offer(const Inventory& inventory) {
-    asio::post(strand_, [this, inventory = checks_->refusal().empty() ? inventory : Inventory()] {
-        publisher_->offer(inventory);
+/// What is to be offered once it is this call's turn: who saw something change first may be late.
+void AgentProcess::offer() {
+    asio::post(strand_, [this] {
+        publisher_->offer(checks_->refusal().empty() ? flow_->view()->inventory : Inventory());
     });
 }
 

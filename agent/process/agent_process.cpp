@@ -248,7 +248,7 @@ void AgentProcess::check_node() {
     base::log_event(now.empty() ? Level::info : Level::error, "container_runtime",
                     {{"reason", now}});
     courier_->tell({runtime_occurrence(now, options_.node)});
-    offer(flow_->view()->inventory);
+    offer();
 }
 
 void AgentProcess::registered(bool yes, const std::string& error) {

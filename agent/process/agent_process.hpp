@@ -64,7 +64,7 @@ private:
     void wait_for_instance();
     void ask_for_instance();
     void check_node();
-    void offer(const Inventory& inventory);
+    void offer();
     void publish();
     void registered(bool yes, const std::string& error);
     bool on_device_thread(std::chrono::seconds patience, std::function<void()> work);
