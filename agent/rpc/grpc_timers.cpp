@@ -1,6 +1,5 @@
 #include "agent/rpc/grpc_timers.hpp"
 
-#include <atomic>
 #include <condition_variable>
 #include <grpc/event_engine/event_engine.h>
 #include <grpc/grpc.h>
@@ -40,26 +39,26 @@ public:
         return *later;
     }
 
-    std::intptr_t run_after(std::chrono::nanoseconds wait, Task task) {
+    /// When it is due, and which one of those it is.
+    using Key = std::pair<std::chrono::nanoseconds, std::intptr_t>;
+
+    Key run_after(std::chrono::nanoseconds wait, Task task) {
         const std::lock_guard lock(mutex_);
-        const Key key{Clock::now() + wait, ++last_};
+        const Key key{Clock::now().time_since_epoch() + wait, ++last_};
         tasks_.emplace(key, std::move(task));
-        due_.emplace(key.second, key.first);
         changed_.notify_one();
-        return key.second;
+        return key;
     }
-    bool cancel(std::intptr_t number) {
+    bool cancel(const Key& key) {
         std::map<Key, Task>::node_type task;  // ends behind the lock: it may call us
         const std::lock_guard lock(mutex_);
-        const auto due = due_.extract(number);
-        if (due) task = tasks_.extract({due.mapped(), number});
+        task = tasks_.extract(key);
         return !task.empty();
     }
     bool is_here() const { return std::this_thread::get_id() == thread_.get_id(); }
 
 private:
     using Clock = std::chrono::steady_clock;
-    using Key = std::pair<Clock::time_point, std::intptr_t>;
 
     Later() : thread_([this] { serve(); }) {}
     [[noreturn]] void serve() {
@@ -67,11 +66,11 @@ private:
         for (;;) {
             if (tasks_.empty()) {
                 changed_.wait(lock);
-            } else if (const auto due = tasks_.begin()->first.first; due > Clock::now()) {
+            } else if (const Clock::time_point due(tasks_.begin()->first.first);
+                       due > Clock::now()) {
                 changed_.wait_until(lock, due);
             } else {
                 auto task = tasks_.extract(tasks_.begin());
-                due_.erase(task.key().second);
                 lock.unlock();
                 task.mapped()();
                 task = {};  // with what the task holds
@@ -83,7 +82,6 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::map<Key, Task> tasks_;
-    std::map<std::intptr_t, Clock::time_point> due_;
     std::intptr_t last_ = 0;
     std::thread thread_;
 };
@@ -113,9 +111,12 @@ public:
         return RunAfter(when, task_of(closure));
     }
     TaskHandle RunAfter(Duration when, Task task) override {
-        return {Later::get().run_after(when, std::move(task)), 0};
+        const auto [due, number] = Later::get().run_after(when, std::move(task));
+        return {number, due.count()};
     }
-    bool Cancel(TaskHandle handle) override { return Later::get().cancel(handle.keys[0]); }
+    bool Cancel(TaskHandle handle) override {
+        return Later::get().cancel({std::chrono::nanoseconds(handle.keys[1]), handle.keys[0]});
+    }
 
 private:
     static absl::Status no_sockets() { return absl::UnimplementedError("no sockets here"); }
@@ -123,11 +124,6 @@ private:
         return [closure] { closure->Run(); };
     }
 };
-
-std::int64_t now_ms() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
 
 }  // namespace
 
@@ -144,19 +140,10 @@ void tick_grpc_timers() {
     grpc_timer_manager_tick();
 }
 
-void run_grpc_timers() {
-    static std::atomic<std::int64_t> due = 0;
-    const std::int64_t now = now_ms();
-    std::int64_t expected = due;
-    const std::int64_t next = now + std::chrono::milliseconds(timer_step).count();
-    if (now >= expected && due.compare_exchange_strong(expected, next)) tick_grpc_timers();
-}
-
 #else
 
 void start_grpc() {}
 void tick_grpc_timers() {}
-void run_grpc_timers() {}
 
 #endif
 

@@ -15,7 +15,4 @@ void start_grpc();
 /// Does what gRPC's timers are due for. Any thread.
 void tick_grpc_timers();
 
-/// The same, at most once in a `timer_step`.
-void run_grpc_timers();
-
 }  // namespace drawbridge::agent::rpc

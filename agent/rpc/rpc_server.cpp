@@ -258,13 +258,18 @@ void RpcServer::Parts::accept() {
 
 void RpcServer::Parts::serve() {
     using Next = grpc::CompletionQueue::NextStatus;
+    using Steady = std::chrono::steady_clock;
     void* tag = nullptr;
     bool ok = false;
+    auto due = Steady::now() + timer_step;
     for (;;) {
         const Next next =
             queue->AsyncNext(&tag, &ok, std::chrono::system_clock::now() + timer_step);
         if (next == Next::SHUTDOWN) return;
-        run_grpc_timers();
+        if (next == Next::TIMEOUT || Steady::now() >= due) {
+            tick_grpc_timers();
+            due = Steady::now() + timer_step;
+        }
         if (next == Next::TIMEOUT) continue;
         behind_grpc(tag);
         const std::unique_ptr<Operation> operation(static_cast<Operation*>(tag));
