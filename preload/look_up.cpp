@@ -23,8 +23,8 @@ void* answer_missing(const char* name) {
     return answer_null;
 }
 
-// RTLD_DEFAULT and RTLD_NEXT would find our own export, or skip it. Where the driver is not loaded,
-// an unpreloaded process finds nothing.
+// Our own export was found (RTLD_DEFAULT, the program's own handle), or is skipped (RTLD_NEXT).
+// Where the driver is not loaded, an unpreloaded process finds nothing.
 void* decide_scope(int entry, const char* name) {
     if (resolve_for(entry, false) && entry_reals[entry] != nullptr) return entry_wrappers[entry];
     return answer_missing(name);
@@ -32,8 +32,7 @@ void* decide_scope(int entry, const char* name) {
 
 void* decide_handle(int entry, const char* name, void* found) {
     if (found == nullptr) return nullptr;  // the jump asks again and leaves the message for dlerror
-    if (found == entry_wrappers[entry])
-        return decide_scope(entry, name);  // the program's own handle
+    if (found == entry_wrappers[entry]) return decide_scope(entry, name);
     if (!resolve_for(entry, false)) return found;
     if (entry_reals[entry] == found) return entry_wrappers[entry];
     return is_of_front_alone(entry, found) ? answer_missing(name) : found;
@@ -54,7 +53,7 @@ __attribute__((visibility("hidden"))) void* drawbridge_decide(void* handle, cons
     const RealLibc& own = libc();
     const int entry = name == nullptr || resolving() ? -1 : entry_of_name(name);
     if (entry < 0) return nullptr;
-    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) return decide_scope(entry, name);
+    if (handle == RTLD_NEXT) return decide_scope(entry, name);
     return decide_handle(entry, name, own.dlsym(handle, name));
 }
 
@@ -64,7 +63,7 @@ __attribute__((visibility("hidden"))) void* drawbridge_decide_version(void* hand
     const RealLibc& own = libc();
     const int entry = name == nullptr || resolving() ? -1 : entry_of_name(name);
     if (entry < 0) return nullptr;
-    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) return decide_scope(entry, name);
+    if (handle == RTLD_NEXT) return decide_scope(entry, name);
     return decide_handle(entry, name, own.dlvsym(handle, name, version));
 }
 

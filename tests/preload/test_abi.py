@@ -70,6 +70,16 @@ def test_runs_nothing_when_it_is_loaded_or_unloaded(library: Path) -> None:
 
 
 @every_file
+def test_is_loaded_with_little_work(library: Path) -> None:
+    """No name is looked up for what the library defines itself: each would be, in every process."""
+    own = {symbol.name for symbol in dynamic_symbols(library) if symbol.defined}
+    text = subprocess.run(["readelf", "-Wrl", library], capture_output=True, text=True, check=True).stdout
+    relocated = {line.split()[4].split("@")[0] for line in text.splitlines() if re.match(r"[0-9a-f]{16} .* R_\w+ +[0-9a-f]{16} ", line)}
+    assert "dl_iterate_phdr" in relocated and not own & relocated
+    assert len(re.findall(r"^ +LOAD ", text, re.MULTILINE)) == 2
+
+
+@every_file
 def test_takes_little_room(library: Path, tmp_path: Path) -> None:
     stripped = tmp_path / "library"
     subprocess.run(["strip", "-o", stripped, library], check=True)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import LIBRARY, STANDIN, TREE, Bench
+from conftest import CONTEXT, LIBRARY, STANDIN, TREE, Bench
 from share import preloaded
 
 PROGRAMS = {
@@ -201,6 +201,51 @@ def test_other_interposers_before_and_behind(bench: Bench, tmp_path: Path) -> No
     for order in (f"{other}:{bench.root.library}", f"{bench.root.library}:{other}"):
         got = bench.python(TREE / "tests" / "gpu" / "programs.py", "ways", **preloaded(order))
         assert all(value == [1, True] for value in got.values()), got  # type: ignore[union-attr]
+
+
+TOOL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int cuMemAlloc_v2(unsigned long* block, unsigned long bytes) {
+    int (*next)(unsigned long*, unsigned long) = dlsym(RTLD_NEXT, "cuMemAlloc_v2");
+    if (next == cuMemAlloc_v2) return -1;
+    printf("tool ");
+    return next(block, bytes);
+}
+"""
+THROUGH_A_TOOL = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int cuInit(unsigned); int cuMemAlloc_v2(unsigned long*, unsigned long);
+int cuDevicePrimaryCtxRetain(void**, int); int cuCtxSetCurrent(void*);
+int main() {
+    void* c; unsigned long p;
+    int (*found)(unsigned long*, unsigned long) = dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+    int (*driver)(unsigned long*, unsigned long) = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2");
+    cuInit(0); cuDevicePrimaryCtxRetain(&c, 0); cuCtxSetCurrent(c);
+    printf("%d, ", cuMemAlloc_v2(&p, 1 << 20)); printf("%d, ", found(&p, 1 << 20)); printf("%d, ", driver(&p, 1 << 20));
+    printf("%d\n", cuMemAlloc_v2(&p, 2 << 20));
+    return found != cuMemAlloc_v2;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["-pie", "-no-pie"])
+def test_a_tool_preloaded_before_it_stays_before_it(kind: str, bench: Bench, tmp_path: Path) -> None:
+    """What it wraps is called where it is without the library, and reaches the wrapper behind it."""
+    (tmp_path / "tool.c").write_text(TOOL)
+    tool = tmp_path / "tool.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tool, tmp_path / "tool.c"], check=True)
+    bench.share(CONTEXT + (4 << 20))
+    program = str(compiled(tmp_path, THROUGH_A_TOOL, kind, *(["-fno-pic"] if kind == "-no-pie" else []), str(STANDIN / "libcuda.so.1")))
+    bare = bench.run([program], preload=False, **preloaded(str(tool)))
+    assert (bare.returncode, bare.stdout) == (0, "tool 0, tool 0, 0, tool 0\n"), bare
+    held = bench.run([program], **preloaded(f"{tool}:{bench.root.library}"))
+    assert (held.returncode, held.stdout) == (0, "tool 0, tool 0, 0, tool 2\n"), held
+    alone = bench.run([program])
+    assert (alone.returncode, alone.stdout) == (0, "0, 0, 0, 2\n"), alone
 
 
 SANITIZED = """
