@@ -35,7 +35,7 @@ class World;
 
 struct Gated {
     uint64_t context = 0;  // 0: place is free
-    int share = -1;
+    OrNone share;
     int device = 0;
     // Guarded by the lock.
     Mutex lock;

@@ -22,7 +22,7 @@ const char* header_problem(const drawbridge_header& header, uint64_t magic, uint
     return nullptr;
 }
 
-void* open_mapped(const char* folder, const char* name, uint64_t size, bool writable, int& file,
+void* open_mapped(const char* folder, const char* name, uint64_t size, bool writable, OrNone& file,
                   Problem& problem) {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -131,7 +131,7 @@ void tell_agent(const Share& share) {
 
 bool open_share(const char* folder, Share& share, Problem& problem) {
     snprintf(share.name, sizeof share.name, "%s", folder);
-    int file = -1;
+    OrNone file;
     share.limits = static_cast<drawbridge_limits*>(
         open_mapped(folder, DRAWBRIDGE_LIMITS_FILE, DRAWBRIDGE_LIMITS_SIZE, false, file, problem));
     close_file(file);

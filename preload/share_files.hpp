@@ -3,6 +3,7 @@
 // the ledger.
 
 #include "preload/ledger.hpp"
+#include "preload/or_none.hpp"
 
 #include <stdint.h>
 
@@ -12,10 +13,10 @@ namespace preload {
 struct Share {
     ledger::View view;
     drawbridge_limits* limits = nullptr;
-    int file = -1;  // the ledger, whose lock on our byte says that we live
+    OrNone file;  // the ledger, whose lock on our byte says that we live
     uint64_t inode = 0;
     bool holds_slot = false;
-    int next = -1;  // another share of the same device
+    OrNone next;  // another share of the same device
     uint64_t seen_overhead = 0;
     uint64_t left_bytes = 0;  // assumed for memory that others may hold, and since when
     uint64_t left_at = 0;

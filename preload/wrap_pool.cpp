@@ -15,7 +15,7 @@ constexpr uint32_t frees_between_looks = 64;
 
 struct Pool {
     void* handle = nullptr;  // null: place is free
-    int device = -1;         // -1: another process's, or the host's
+    OrNone device;           // none: another process's, or the host's
     bool destroyed = false;  // lives on until its last block is freed
     bool leaving = false;    // the driver is destroying it, or refusing to
     uint32_t live = 0;
@@ -155,7 +155,7 @@ int device_of_pool(void* pool, int stream_device) {
 template <class Call, class Undo>
 int allocate(void* place, uint64_t bytes, void* pool, int stream_device, Call call, Undo undo) {
     int at = known_index_of(pool);
-    const int device = at >= 0 ? pools[at].device : device_of_pool(pool, stream_device);
+    const int device = at >= 0 ? int{pools[at].device} : device_of_pool(pool, stream_device);
     const int share = share_of_device(device);
     if (share < 0 || bytes == 0 || pool == nullptr) return call();
     if (at < 0) at = enroll(pool, device);

@@ -71,12 +71,13 @@ def test_runs_nothing_when_it_is_loaded_or_unloaded(library: Path) -> None:
 
 @every_file
 def test_is_loaded_with_little_work(library: Path) -> None:
-    """No name is looked up for what the library defines itself: each would be, in every process."""
+    """No name is looked up for what the library defines itself, and its state is not copied: each would be, in every process."""
     own = {symbol.name for symbol in dynamic_symbols(library) if symbol.defined}
-    text = subprocess.run(["readelf", "-Wrl", library], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["readelf", "-WrlS", library], capture_output=True, text=True, check=True).stdout
     relocated = {line.split()[4].split("@")[0] for line in text.splitlines() if re.match(r"[0-9a-f]{16} .* R_\w+ +[0-9a-f]{16} ", line)}
     assert "dl_iterate_phdr" in relocated and not own & relocated
     assert len(re.findall(r"^ +LOAD ", text, re.MULTILINE)) == 2
+    assert " .bss " in text and " .data " not in text
 
 
 @every_file
