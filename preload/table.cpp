@@ -2,20 +2,17 @@
 
 namespace preload {
 
-Record* Table::Part::find(uint64_t key) {
-    if (size == 0) return nullptr;
-    for (uint64_t at = mixed(key) & (size - 1);; at = (at + 1) & (size - 1)) {
-        if (entries[at].key == key) return entries + at;
-        if (entries[at].key == 0) return nullptr;
-    }
+Record* Table::Part::place_of(uint64_t key) {
+    uint64_t at = mixed(key) & (size - 1);
+    while (entries[at].key != key && entries[at].key != 0)
+        at = (at + 1) & (size - 1);
+    return entries + at;
 }
 
-void Table::Part::put(const Record& record) {
-    uint64_t at = mixed(record.key) & (size - 1);
-    while (entries[at].key != 0)
-        at = (at + 1) & (size - 1);
-    entries[at] = record;
-    ++count;
+Record* Table::Part::find(uint64_t key) {
+    if (size == 0) return nullptr;
+    Record* place = place_of(key);
+    return place->key == 0 ? nullptr : place;
 }
 
 // Closes the gap: entries behind it that may move forward without passing their own place do.
@@ -34,14 +31,13 @@ void Table::Part::erase(Record* place) {
 bool Table::Part::grow() {
     const uint64_t old_size = size;
     Record* old = entries;
-    const uint64_t new_size = size == 0 ? 64 : size * 2;
+    const uint64_t new_size = size == 0 ? 16 : size * 2;
     auto* fresh = static_cast<Record*>(pages(new_size * sizeof(Record)));
     if (fresh == nullptr) return false;
     entries = fresh;
     size = new_size;
-    count = 0;
     for (uint64_t at = 0; at < old_size; ++at)
-        if (old[at].key != 0) put(old[at]);
+        if (old[at].key != 0) *place_of(old[at].key) = old[at];
     unmap(old, old_size * sizeof(Record));
     return true;
 }
@@ -51,14 +47,18 @@ bool Table::insert(const Record& record, Record& before) {
     if (record.key == 0) return true;
     Part& part = part_of(record.key);
     const Guard guard(part.lock);
-    Record* place = part.find(record.key);
-    if (place != nullptr) {
+    Record* place = part.size == 0 ? nullptr : part.place_of(record.key);
+    if (place != nullptr && place->key != 0) {
         before = *place;
         *place = record;
         return true;
     }
-    if (part.count * 2 >= part.size && !part.grow()) return false;
-    part.put(record);
+    if (part.count * 2 >= part.size) {
+        if (!part.grow()) return false;
+        place = part.place_of(record.key);
+    }
+    *place = record;
+    ++part.count;
     return true;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 // What this process holds: address or handle -> bytes, share and kind. Split into parts with a lock
 // each, so that threads seldom meet; a look-up costs the same with ten and with a million entries.
+// Few parts that begin small: where addresses never come again, each look-up is of another part and
+// place, and what few entries lie in should fit in the processor's first cache.
 // Memory comes from the kernel in pages, never from malloc, which a program may have replaced.
 
 #include "preload/os.hpp"
@@ -74,16 +76,17 @@ private:
         uint64_t count = 0;
         Record* entries = nullptr;
 
+        /// The entry of a key, or the empty one where it belongs. There must be entries.
+        Record* place_of(uint64_t key);
         Record* find(uint64_t key);
         void erase(Record* place);
         bool grow();
-        void put(const Record& record);
     };
 
     static uint64_t mixed(uint64_t key) { return (key >> 4 ^ key >> 21) * 0x9E3779B97F4A7C15ull; }
-    Part& part_of(uint64_t key) { return parts_[mixed(key) >> 58]; }
+    Part& part_of(uint64_t key) { return parts_[mixed(key) >> 60]; }
 
-    Part parts_[64] = {};
+    Part parts_[16] = {};
 };
 
 }  // namespace preload
