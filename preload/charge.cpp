@@ -342,8 +342,8 @@ drawbridge_gauge gauge_of(Kind kind) {
     return DRAWBRIDGE_GAUGE_LINEAR;
 }
 
-bool retry_after_reap(int share, int status, int& tries) {
-    if (share < 0 || status != cuda_out_of_memory || tries >= 5) return false;
+bool retry_after_reap(int share, int& tries) {
+    if (share < 0 || tries >= 5) return false;
     uint64_t last = 0;
     for (int other = 0; other < process.share_count; ++other) {
         const uint64_t at = __atomic_load_n(&process.shares[other].reaped_at, __ATOMIC_RELAXED);

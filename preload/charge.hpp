@@ -76,13 +76,13 @@ void trim_pools(int first);
 /// True where a "no memory" of the driver is worth another try: slots of dead processes were freed
 /// less than two seconds ago and the driver may still be at it. Sleeps a little; at most 5 times
 /// for each `tries`.
-bool retry_after_reap(int share, int status, int& tries);
+bool retry_after_reap(int share, int& tries);
 /// A driver call that takes memory, repeated as long as that is worth it.
 template <class Call>
 int call_for_memory(int share, Call call) {
     int tries = 0;
     int status = call();
-    while (retry_after_reap(share, status, tries))
+    while (status == cuda_out_of_memory && retry_after_reap(share, tries))
         status = call();
     return status;
 }

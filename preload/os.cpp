@@ -40,7 +40,7 @@ void Mutex::unlock() {
     syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-void SpinLock::lock() {
+void SpinLock::wait() {
     for (int tries = 0; __atomic_exchange_n(&word_, 1, __ATOMIC_ACQUIRE) != 0; ++tries)
         if (tries > 64) sched_yield();
 }

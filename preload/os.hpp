@@ -47,10 +47,14 @@ private:
 /// A lock held for a few dozen instructions.
 class SpinLock {
 public:
-    void lock();
+    void lock() {
+        if (__atomic_exchange_n(&word_, 1, __ATOMIC_ACQUIRE) != 0) wait();
+    }
     void unlock() { __atomic_store_n(&word_, 0, __ATOMIC_RELEASE); }
 
 private:
+    void wait();
+
     uint32_t word_ = 0;
 };
 
