@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -93,6 +94,27 @@ World* map_world() {
     return made;
 }
 
+// Waits for who empties the place at this moment.
+void take_lock(const Holder& one) {
+    struct flock lock = lock_of(one);
+    while (state_file >= 0 && fcntl(state_file, F_SETLKW, &lock) != 0)
+        if (errno != EINTR) std::abort();
+}
+
+bool is_dead(Holder& one) {
+    std::uint32_t pid = 0;
+    return std::atomic_ref(one.taken).load() == 1 && !is_locked(one, pid) && !is_seen(one);
+}
+
+void empty(Holder& one) {
+    for (std::size_t device = 0; device < max_devices; ++device)
+        at(world().held[device]).fetch_sub(at(one.blocks[device]).exchange(0));
+    std::memset(one.overhead, 0, sizeof one.overhead);
+    std::memset(one.contexts, 0, sizeof one.contexts);
+    std::memset(one.busy_second, 0, sizeof one.busy_second);
+    std::atomic_ref(one.taken).store(0);
+}
+
 Holder* enter() {
     sweep();
     for (std::uint32_t place = 0; place < std::size(world().holders); ++place) {
@@ -102,8 +124,7 @@ Holder* enter() {
         one.pid = static_cast<std::uint32_t>(getpid());
         one.start_time = start_time_of(one.pid);
         one.pid_namespace = pid_namespace();
-        struct flock lock = lock_of(one);
-        if (state_file >= 0 && fcntl(state_file, F_SETLK, &lock) != 0) std::abort();
+        take_lock(one);
         std::atomic_ref high(world().high_water);
         for (std::uint32_t seen = high;
              seen <= place && !high.compare_exchange_weak(seen, place + 1);) {
@@ -148,16 +169,16 @@ World& world() {
     return *shared;
 }
 
+// Who else finds a process dead may have emptied its place, and a new one have entered: that is
+// looked at again under the place's lock.
 void sweep() {
     for (Holder& one : world().holders) {
-        std::uint32_t pid = 0;
-        if (std::atomic_ref(one.taken).load() != 1 || is_locked(one, pid) || is_seen(one)) continue;
-        for (std::size_t device = 0; device < max_devices; ++device)
-            at(world().held[device]).fetch_sub(at(one.blocks[device]).exchange(0));
-        std::memset(one.overhead, 0, sizeof one.overhead);
-        std::memset(one.contexts, 0, sizeof one.contexts);
-        std::memset(one.busy_second, 0, sizeof one.busy_second);
-        std::atomic_ref(one.taken).store(0);
+        if (!is_dead(one)) continue;
+        struct flock lock = lock_of(one);
+        if (state_file >= 0 && fcntl(state_file, F_SETLK, &lock) != 0) continue;
+        if (is_dead(one)) empty(one);
+        lock.l_type = F_UNLCK;
+        if (state_file >= 0 && fcntl(state_file, F_SETLK, &lock) != 0) std::abort();
     }
 }
 
