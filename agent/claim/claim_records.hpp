@@ -11,7 +11,7 @@
 
 namespace drawbridge::agent {
 
-/// A list of records that others may have too: to copy it copies none of them. Iterates over
+/// A list of records that others may have too: to copy it copies nothing. Iterates over
 /// `const ClaimRecord&`.
 class ClaimRecords {
 public:
@@ -37,22 +37,27 @@ public:
         std::vector<Shared>::const_iterator at_;
     };
 
-    ClaimRecords() = default;
-    ClaimRecords(std::initializer_list<ClaimRecord> records) {
-        for (const ClaimRecord& record : records)
-            add(std::make_shared<const ClaimRecord>(record));
-    }
+    ClaimRecords() : ClaimRecords(std::vector<Shared>()) {}
+    ClaimRecords(std::initializer_list<ClaimRecord> records) : ClaimRecords(shared(records)) {}
+    explicit ClaimRecords(std::vector<Shared> records)
+        : records_(std::make_shared<const std::vector<Shared>>(std::move(records))) {}
 
-    void add(Shared record) { records_.push_back(std::move(record)); }
     /// Whether these are the very same records: none has been read anew.
     [[nodiscard]] bool are_those(const ClaimRecords& other) const {
-        return records_ == other.records_;
+        return records_ == other.records_ || *records_ == *other.records_;
     }
-    [[nodiscard]] Iterator begin() const { return Iterator(records_.begin()); }
-    [[nodiscard]] Iterator end() const { return Iterator(records_.end()); }
+    [[nodiscard]] Iterator begin() const { return Iterator(records_->begin()); }
+    [[nodiscard]] Iterator end() const { return Iterator(records_->end()); }
 
 private:
-    std::vector<Shared> records_;
+    static std::vector<Shared> shared(std::initializer_list<ClaimRecord> records) {
+        std::vector<Shared> all;
+        for (const ClaimRecord& record : records)
+            all.push_back(std::make_shared<const ClaimRecord>(record));
+        return all;
+    }
+
+    std::shared_ptr<const std::vector<Shared>> records_;
 };
 
 }  // namespace drawbridge::agent

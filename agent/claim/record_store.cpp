@@ -42,6 +42,7 @@ Result<void> RecordStore::note_changes() const {
     if (!changed) {
         is_known_ = false;
         kept_.clear();
+        all_ = {};
         stale_.clear();
     }
     if (!is_known_) {
@@ -61,6 +62,7 @@ Result<void> RecordStore::note_changes() const {
 Result<StoredClaims> RecordStore::load_all() const {
     const std::lock_guard lock(mutex_);
     if (auto noted = note_changes(); !noted) return tl::unexpected(noted.error());
+    if (stale_.empty()) return StoredClaims{.records = all_};
     StoredClaims stored;
     for (const std::string& uid : std::exchange(stale_, {})) {
         kept_.erase(uid);
@@ -72,8 +74,11 @@ Result<StoredClaims> RecordStore::load_all() const {
             kept_.emplace(uid, std::make_shared<const ClaimRecord>(**std::move(record)));
         }
     }
+    std::vector<ClaimRecords::Shared> all;
     for (const auto& [uid, record] : kept_)
-        stored.records.add(record);
+        all.push_back(record);
+    all_ = ClaimRecords(std::move(all));
+    stored.records = all_;
     return stored;
 }
 

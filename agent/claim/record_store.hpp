@@ -54,6 +54,7 @@ private:
     mutable std::mutex mutex_;
     std::unique_ptr<FolderWatch> watch_;
     mutable std::map<std::string, ClaimRecords::Shared> kept_;  ///< by UID
+    mutable ClaimRecords all_;                                  ///< that are in `kept_`
     mutable std::set<std::string> stale_;                       ///< UIDs: to be read
     mutable bool is_known_ = false;  ///< whether `kept_` and `stale_` are all that there is
 };
