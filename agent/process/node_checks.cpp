@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -18,6 +19,14 @@ namespace {
 constexpr std::chrono::seconds runtime_time{2};
 constexpr unsigned looks_between_questions = 10;
 constexpr std::size_t max_cdi = 1U << 20U;
+
+/// Whether the file can change while its folder tells nothing: it lies elsewhere, or has a second
+/// name there.
+bool changes_unseen(const std::string& path) {
+    std::error_code failure;
+    return std::filesystem::is_symlink(path, failure) ||
+           std::filesystem::hard_link_count(path, failure) != 1;
+}
 
 /// Ours are many, and known by their names.
 bool is_foreign_cdi(std::string_view name) {
@@ -50,16 +59,17 @@ RuntimeFacts NodeChecks::ask_runtime(const std::string& socket,
 
 std::vector<CdiFile> NodeChecks::read_cdi_files() {
     std::vector<CdiFile> found;
-    foreign_.clear();
+    unseen_.clear();
     for (const auto& [folder, watch] : watches_) {
         const auto names = parts_.files.list(folder);
-        if (!names) foreign_.emplace(folder, std::nullopt);
+        if (!names) unseen_.emplace(folder, std::nullopt);
         for (const std::string& name : names.value_or(std::vector<std::string>())) {
             if (!is_foreign_cdi(name)) continue;
             std::string path = fmt::format("{}/{}", folder, name);
+            const bool is_unseen = changes_unseen(path);
             const auto stamp = parts_.files.stamp(path);
             auto text = parts_.files.read(path, max_cdi);
-            foreign_.emplace(path, text ? stamp : std::nullopt);
+            if (!text || is_unseen) unseen_.emplace(path, text ? stamp : std::nullopt);
             if (text) found.push_back({std::move(path), *std::move(text)});
         }
     }
@@ -72,8 +82,7 @@ bool NodeChecks::are_cdi_files_as_before() {
         const auto changed = watch->changed();
         same = same && changed && std::ranges::none_of(*changed, is_foreign_cdi);
     }
-    // A link's folder tells nothing of what is written where that leads.
-    return same && std::ranges::all_of(foreign_, [&](const auto& file) {
+    return same && std::ranges::all_of(unseen_, [&](const auto& file) {
                return file.second && parts_.files.stamp(file.first) == file.second;
            });
 }

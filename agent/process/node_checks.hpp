@@ -48,8 +48,9 @@ private:
     NodeCheckParts parts_;
     std::mutex looking_;  ///< one look at a time; for what is known of the last one
     std::map<std::string, std::unique_ptr<FolderWatch>> watches_;  ///< by folder with CDI files
-    /// Foreign CDI files as they were read; nothing: what that is could not be read.
-    std::map<std::string, std::optional<FileStamp>> foreign_;
+    /// Foreign CDI files that may change while their folder tells nothing, as they were read;
+    /// nothing: what that is could not be read.
+    std::map<std::string, std::optional<FileStamp>> unseen_;
     std::vector<std::string> clashes_;
     mutable std::mutex mutex_;
     std::vector<RuntimeFacts> runtimes_;           ///< in the order of the sockets
