@@ -53,6 +53,7 @@ void AgentProcess::end_looks(int status) {
         base::log_event(Level::warn, "stopped", {{"reason", silence}});
         std::_Exit(status);
     }
+    device_pool_.stop();  // there is always a look to come
     device_pool_.join();
 }
 
@@ -97,7 +98,7 @@ void AgentProcess::show(NodeView view) {
 }
 
 /// A driver that holds its caller is one that does not answer. In rounds, not by the clock: who was
-/// stopped for a while himself has heard nothing either.
+/// stopped for a while himself has heard nothing either. Does not block.
 void AgentProcess::look_at_silence() {
     const std::unique_lock lock(take_mutex_, std::try_to_lock);
     if (!lock || ++silent_rounds_ <= most_silent_rounds) return;
@@ -121,10 +122,8 @@ void AgentProcess::offer() {
 
 void AgentProcess::tell_health() {
     health_.show(flow_->view()->inventory);
-    asio::post(pool_, [this] {
-        look_at_silence();
-        self_health_.look();
-    });
+    look_at_silence();
+    self_health_.look();
 }
 
 void AgentProcess::hold_to_limits() {

@@ -26,7 +26,9 @@ using boost::system::error_code;
 constexpr std::chrono::seconds device_interval{5};
 constexpr std::chrono::seconds health_interval{10};
 constexpr std::chrono::seconds reconcile_interval{60};
-constexpr unsigned claim_rounds = 10;  // files every minute, claims every ten
+// What a pod cannot start without every minute, all files every five, claims every ten.
+constexpr unsigned file_rounds = 5;
+constexpr unsigned claim_rounds = 10;
 constexpr std::chrono::seconds finish_time{5};
 constexpr std::size_t max_boot_id = 128;
 
@@ -181,7 +183,7 @@ Result<void> AgentProcess::start() {
     if (*alone) remove_temporaries(options_.paths.kubelet_root, flow_->paths());
     check_node();
     look_first();
-    reconcile_files();
+    reconcile_files(true);
     if (!*alone) {
         wait_for_instance();
     } else if (auto opened = open_sockets(); !opened) {
@@ -267,7 +269,7 @@ void AgentProcess::publish() {
     asio::co_spawn(strand_, publisher_->watch(random_source()), log_failure("slice_watch"));
 }
 
-/// Does it after each interval; `work` does not block.
+/// Does it after each interval, where the timer is waited for.
 void AgentProcess::every(asio::steady_timer& timer, std::chrono::seconds interval,
                          std::function<void()> work) {
     timer.expires_after(interval);
@@ -278,10 +280,10 @@ void AgentProcess::every(asio::steady_timer& timer, std::chrono::seconds interva
     });
 }
 
-void AgentProcess::reconcile_files() {
-    hold_to_limits();
+void AgentProcess::reconcile_files(bool all) {
+    if (all) hold_to_limits();
     const auto restored = static_cast<std::int64_t>(flow_->restore_cdi_files());
-    const auto swept = static_cast<std::int64_t>(flow_->sweep());
+    const auto swept = static_cast<std::int64_t>(all ? flow_->sweep() : 0);
     if (restored + swept == 0) return;
     base::log_event(Level::info, "reconciled", {{"restored", restored}, {"swept", swept}});
 }
@@ -300,11 +302,12 @@ void AgentProcess::reconcile_claims() {
 }
 
 void AgentProcess::reconcile() {
-    asio::post(pool_, [this] {
+    ++rounds_;
+    asio::post(pool_, [this, all = rounds_ % file_rounds == 0] {
         check_node();
-        reconcile_files();
+        reconcile_files(all);
     });
-    if (++rounds_ % claim_rounds == 0) reconcile_claims();
+    if (rounds_ % claim_rounds == 0) reconcile_claims();
 }
 
 void AgentProcess::wait_for_signal() {
@@ -326,8 +329,7 @@ void AgentProcess::wait_for_signal() {
 int AgentProcess::run() {
     wait_for_signal();
     tell_health();
-    every(device_timer_, device_interval,
-          [this] { asio::post(device_pool_, [this] { look_at_devices(); }); });
+    every(device_timer_, device_interval, [this] { look_at_devices(); });
     every(health_timer_, health_interval, [this] { tell_health(); });
     every(reconcile_timer_, reconcile_interval, [this] { reconcile(); });
     // Behind the first look: nobody else asks the source meanwhile.

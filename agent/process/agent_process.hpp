@@ -77,7 +77,7 @@ private:
     void every(boost::asio::steady_timer& timer, std::chrono::seconds interval,
                std::function<void()> work);
     void reconcile();
-    void reconcile_files();
+    void reconcile_files(bool all);
     void hold_to_limits();
     void reconcile_claims();
     void tell_health();
@@ -106,7 +106,7 @@ private:
     SelfHealth self_health_;
     std::unique_ptr<ShareKeeper> keeper_;
     boost::asio::signal_set signals_{io_};
-    boost::asio::steady_timer device_timer_{io_};
+    boost::asio::steady_timer device_timer_{device_pool_};  ///< no other thread need wake for it
     boost::asio::steady_timer health_timer_{io_};
     boost::asio::steady_timer reconcile_timer_{io_};
     boost::asio::steady_timer instance_timer_{io_};

@@ -49,6 +49,11 @@ void SelfHealth::look() {
         std::erase_if(watching_, [](const auto& stream) { return stream->is_closed(); });
         if (watching_.empty()) return;  // who asks once is answered by a look of its own
     }
+    asio::post(pool_, [this] { tell(); });
+}
+
+/// Blocks.
+void SelfHealth::tell() {
     const bool serving = answers_itself();
     const std::lock_guard lock(mutex_);
     if (std::exchange(serving_, serving) == serving) return;
@@ -75,7 +80,7 @@ void SelfHealth::watch(const std::string& request, std::shared_ptr<rpc::RpcStrea
         stream->send(rpc::encode_serving(state(serving_)));
         watching_.push_back(std::move(stream));
     }
-    asio::post(pool_, [this] { look(); });
+    look();
 }
 
 std::vector<rpc::RpcMethod> SelfHealth::methods() {

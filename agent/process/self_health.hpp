@@ -25,10 +25,11 @@ public:
 
     /// Check and Watch.
     [[nodiscard]] std::vector<rpc::RpcMethod> methods();
-    /// Asks itself, and tells those that watch if it changed. Blocks.
+    /// Asks itself soon, where anybody watches, and tells those if it changed.
     void look();
 
 private:
+    void tell();
     void check(const std::string& request, const std::shared_ptr<rpc::RpcCall>& call);
     void watch(const std::string& request, std::shared_ptr<rpc::RpcStream> stream);
     [[nodiscard]] bool answers_itself() const;
