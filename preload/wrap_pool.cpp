@@ -99,6 +99,13 @@ bool has_room(void* pool, uint64_t bytes) {
            used <= reserved && bytes <= reserved - used;
 }
 
+// Whether a block may be taken out of a pool's free part without a reservation: not while the share
+// is over its limit, or each call that is refused for it would let the pool grow once more.
+bool may_cut(int share, void* pool, uint64_t bytes) {
+    if (over_limits(share)) trim_pools(share);
+    return !over_limits(share) && has_room(pool, bytes);
+}
+
 // The place of a pool that is about to be destroyed, -1 where it is not known.
 int take_leave(void* handle) {
     const Guard no_trim(trim_lock);
@@ -121,7 +128,7 @@ int allocate_within(int at, uint64_t bytes, Call call, Undo undo) {
     const int device = pools[at].device;
     const int share = share_of_device(device);
     Reservation made;
-    if (!reserve_at_once(device, chunks(bytes), made) && !has_room(pools[at].handle, bytes) &&
+    if (!reserve_at_once(device, chunks(bytes), made) && !may_cut(share, pools[at].handle, bytes) &&
         !reserve(device, chunks(bytes), made))
         return cuda_out_of_memory;
     const int status = call_for_memory(share, call);

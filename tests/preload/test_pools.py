@@ -162,3 +162,18 @@ print(json.dumps([*found, held()]))
 """
     assert bench.python(script) == [[0, 128, 2], 0, 128]
     assert share.slot(0)["errors"] == 0
+
+
+def test_a_pool_in_fragments_grows_within_one_refused_call_and_no_further(bench: Bench) -> None:
+    """What that call has grown it by is free, and would be room for the next one; what is freed is of use only once its stream is there."""
+    bench.share(CONTEXT + 96 * MIB)
+    script = HEAD + START + """
+taken = [cu.must_out('cuMemAllocAsync', 16 * MIB, 0) for n in range(6)]
+for block in taken[::2]: cu.must('cuMemFreeAsync', block, 0)
+cu.must('cuStreamSynchronize', 0)
+found = [cu.out('cuMemAllocAsync', 32 * MIB, 0)[0] for n in range(20)]
+cu.must('cuStreamSynchronize', 0)
+print(json.dumps([sorted(set(found)), cu.out('cuMemAllocAsync', 16 * MIB, 0)[0], held()]))
+"""
+    assert bench.python(script) == [[2], 0, 96]
+    assert bench.peak() == (96 + 32) * MIB
