@@ -3,7 +3,7 @@
 namespace preload {
 
 Record* Table::Part::place_of(uint64_t key) {
-    uint64_t at = mixed(key) & (size - 1);
+    uint64_t at = home_of(key, size);
     while (entries[at].key != key && entries[at].key != 0)
         at = (at + 1) & (size - 1);
     return entries + at;
@@ -19,7 +19,7 @@ Record* Table::Part::find(uint64_t key) {
 void Table::Part::erase(Record* place) {
     uint64_t gap = static_cast<uint64_t>(place - entries);
     for (uint64_t at = (gap + 1) & (size - 1); entries[at].key != 0; at = (at + 1) & (size - 1)) {
-        const uint64_t home = mixed(entries[at].key) & (size - 1);
+        const uint64_t home = home_of(entries[at].key, size);
         if (((at - home) & (size - 1)) < ((at - gap) & (size - 1))) continue;
         entries[gap] = entries[at];
         gap = at;

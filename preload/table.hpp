@@ -69,6 +69,11 @@ public:
     /// not there.
     void forget();
 
+    /// The part that has a key, and where its entry is looked for first in one of a size. Addresses
+    /// are multiples of a power of two, so that the lower bits of a product tell few of them apart.
+    static uint64_t part_number(uint64_t key) { return mixed(key) >> 60; }
+    static uint64_t home_of(uint64_t key, uint64_t size) { return mixed(key) >> 32 & (size - 1); }
+
 private:
     struct Part {
         SpinLock lock;
@@ -84,7 +89,7 @@ private:
     };
 
     static uint64_t mixed(uint64_t key) { return (key >> 4 ^ key >> 21) * 0x9E3779B97F4A7C15ull; }
-    Part& part_of(uint64_t key) { return parts_[mixed(key) >> 60]; }
+    Part& part_of(uint64_t key) { return parts_[part_number(key)]; }
 
     Part parts_[16] = {};
 };

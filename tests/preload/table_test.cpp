@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
@@ -50,6 +51,19 @@ TEST_CASE("removing by choice takes all that match and nothing else") {
     for (std::uint64_t key = 1; key <= 10000; ++key)
         REQUIRE(table->find(key * 512, record) == (key % 3 != 1));
     table->forget();
+}
+
+TEST_CASE("addresses at any regular distance lie apart in the table") {
+    for (unsigned shift = 8; shift <= 30; ++shift) {
+        std::map<std::pair<std::uint64_t, std::uint64_t>, int> homes;
+        int most = 0;
+        for (std::uint64_t number = 0; number < 1000; ++number) {
+            const std::uint64_t key = 0x7f0000000000 + (number << shift);
+            most = std::max(most, ++homes[{Table::part_number(key), Table::home_of(key, 128)}]);
+        }
+        CAPTURE(shift);
+        CHECK(most <= 4);
+    }
 }
 
 TEST_CASE("key zero is no key") {
