@@ -86,9 +86,12 @@ bool grow_pages(Item*& items, uint64_t count, uint64_t& room, uint64_t first_roo
     auto* fresh = static_cast<Item*>(pages(more * sizeof(Item)));
     if (fresh == nullptr) return false;
     if (count != 0) memcpy(fresh, items, count * sizeof(Item));
-    unmap(items, room * sizeof(Item));
-    items = fresh;
-    room = more;
+    Item* old = items;
+    const uint64_t old_room = room;
+    // A child that is forked in between must not unmap more than there is, or what is gone.
+    __atomic_store_n(&items, fresh, __ATOMIC_RELEASE);
+    __atomic_store_n(&room, more, __ATOMIC_RELEASE);
+    unmap(old, old_room * sizeof(Item));
     return true;
 }
 

@@ -34,8 +34,9 @@ bool Table::Part::grow() {
     const uint64_t new_size = size == 0 ? 16 : size * 2;
     auto* fresh = static_cast<Record*>(pages(new_size * sizeof(Record)));
     if (fresh == nullptr) return false;
-    entries = fresh;
-    size = new_size;
+    // A child that is forked in between must not unmap more than there is.
+    __atomic_store_n(&entries, fresh, __ATOMIC_RELEASE);
+    __atomic_store_n(&size, new_size, __ATOMIC_RELEASE);
     for (uint64_t at = 0; at < old_size; ++at)
         if (old[at].key != 0) *place_of(old[at].key) = old[at];
     unmap(old, old_size * sizeof(Record));

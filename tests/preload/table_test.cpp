@@ -5,9 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <random>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
 
 using namespace preload;
 
@@ -117,3 +122,59 @@ TEST_CASE("an address is found in the mapping that it lies in, not in a gap") {
     list.forget();
     CHECK(list.memory_at(100).life == 0);
 }
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+namespace {
+
+constexpr unsigned long trap_flag = 0x100;
+MappingList* growing;
+bool is_grown;
+int steps;
+int losses;  // children that lost memory which was not the list's
+
+// At each instruction of a growth another thread maps memory, and forks.
+void fork_here(int, siginfo_t*, void* where) {
+    if (is_grown) {
+        static_cast<ucontext_t*>(where)->uc_mcontext.gregs[REG_EFL] &= ~trap_flag;
+        return;
+    }
+    ++steps;
+    constexpr std::size_t size = 8192;
+    unsigned char pages[size / 4096];
+    void* other = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        growing->forget();
+        _exit(mincore(other, size, pages) == 0 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    losses += status != 0;
+    munmap(other, size);
+}
+
+}  // namespace
+
+TEST_CASE("a child that is forked while a list grows unmaps nothing of others") {
+    MappingList list;
+    growing = &list;
+    for (std::uint64_t number = 1; list.size() < 128; ++number) {
+        REQUIRE(list.promise());
+        list.keep({number * 4096, 4096, {number, 1}, number});
+    }
+    struct sigaction handler {};
+    struct sigaction before {};
+    handler.sa_sigaction = fork_here;
+    handler.sa_flags = SA_SIGINFO;
+    sigaction(SIGTRAP, &handler, &before);
+    asm volatile("pushfq; orq %0, (%%rsp); popfq" : : "i"(trap_flag) : "memory", "cc");
+    const bool promised = list.promise();
+    is_grown = true;
+    asm volatile("nop; nop");
+    sigaction(SIGTRAP, &before, nullptr);
+    CHECK(promised);
+    CHECK(steps > 50);
+    CHECK(losses == 0);
+    list.forget();
+}
+#endif
