@@ -22,6 +22,7 @@ World* shared;
 int state_file = -1;  // stays open: closing it would let go of the lock on this process's place
 Holder* own;
 std::mutex mapping;
+std::atomic<pid_t> sweeper;  // the process whose thread sweeps, or 0
 
 std::uint64_t number(const char* variable, std::uint64_t otherwise) {
     const char* text = std::getenv(variable);
@@ -170,8 +171,12 @@ World& world() {
 }
 
 // Who else finds a process dead may have emptied its place, and a new one have entered: that is
-// looked at again under the place's lock.
+// looked at again under the place's lock. It is the whole process's, so its threads sweep one by
+// one; a thread of the parent's, at work when this one was forked, is not here.
 void sweep() {
+    const pid_t process = getpid();
+    for (pid_t other = 0; !sweeper.compare_exchange_weak(other, process);)
+        if (other == process) other = 0;
     for (Holder& one : world().holders) {
         if (!is_dead(one)) continue;
         struct flock lock = lock_of(one);
@@ -180,6 +185,7 @@ void sweep() {
         lock.l_type = F_UNLCK;
         if (state_file >= 0 && fcntl(state_file, F_SETLK, &lock) != 0) std::abort();
     }
+    sweeper = 0;
 }
 
 std::uint32_t pid_of(const Holder& one) {
