@@ -80,8 +80,10 @@ int take_shares() {
 }  // namespace
 
 void follow_forks() {
-    if (!fork_handler_set)
-        fork_handler_set = __register_atfork(nullptr, nullptr, &in_child, nullptr) == 0;
+    if (__atomic_load_n(&fork_handler_set, __ATOMIC_ACQUIRE)) return;
+    // Of two threads that come here at once both may set it, which does no harm.
+    if (__register_atfork(nullptr, nullptr, &in_child, nullptr) == 0)
+        __atomic_store_n(&fork_handler_set, true, __ATOMIC_RELEASE);
 }
 
 }  // namespace preload

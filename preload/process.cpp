@@ -68,15 +68,13 @@ Mode find_shares() {
 }  // namespace
 
 Mode load_shares() {
-    Mode mode = mode_now();
+    const Mode mode = mode_now();
     if (mode != Mode::unknown) return mode;
+    // The lock on a slot belongs to who opened the ledger: a child opens it anew, also one that
+    // another thread forks before all is open here.
+    follow_forks();
     const Guard guard(starting);
-    if (mode_now() == Mode::unknown) {
-        mode = find_shares();
-        // The lock on a slot belongs to who opened the ledger: a child opens it anew.
-        if (mode != Mode::dormant) follow_forks();
-        set_mode(mode);
-    }
+    if (mode_now() == Mode::unknown) set_mode(find_shares());
     return mode_now();
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import CONTEXT, MARKED, TREE, Bench
-from share import MIB
+from share import MIB, preloaded
 
 LIMIT = 3000 * MIB
 HEAD = f"import sys, json, os, ctypes, signal; sys.path.insert(0, {str(TREE / 'tests/preload/record')!r}); from driver import *; cu = Driver(); "
@@ -92,6 +92,50 @@ print('gone', flush=True); sys.stdin.readline()
         assert parent.stdout.readline() == "gone\n"
         assert marked.python(HEAD + "cu.start(); print(cu.free_bytes())") == LIMIT - CONTEXT
         parent.communicate("\n")
+
+
+SLOW = r"""
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+int standing = -1, go = -1;
+struct dirent* readdir(DIR* folder) {
+    struct dirent* (*next)(DIR*) = dlsym(RTLD_NEXT, "readdir");
+    struct dirent* found = next(folder);
+    if (found != NULL && strncmp(found->d_name, "claim", 5) == 0 && standing >= 0) {
+        char byte = 0;
+        int told = standing;
+        standing = -1;
+        write(told, &byte, 1);
+        read(go, &byte, 1);
+    }
+    return found;
+}
+"""
+
+
+def test_a_child_that_is_forked_while_another_thread_opens_the_shares_has_a_share(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "slow.c").write_text(SLOW)
+    slow = tmp_path / "slow.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", slow, tmp_path / "slow.c"], check=True)
+    share = bench.share(LIMIT)
+    script = HEAD + """
+import threading
+standing, go, slow = os.pipe(), os.pipe(), ctypes.CDLL(sys.argv[1])
+ctypes.c_int.in_dll(slow, 'go').value = go[0]; ctypes.c_int.in_dll(slow, 'standing').value = standing[1]
+thread = threading.Thread(target=lambda: Nvml().device_used()); thread.start()
+os.read(standing[0], 1)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20); cu.start(); os._exit(cu.total_bytes() // MIB != 3000)
+status = os.waitpid(pid, 0)[1]
+os.write(go[1], b'1'); thread.join()
+print(status)
+"""
+    assert bench.python(script, str(slow), **preloaded(str(slow), str(bench.root.library))) == 0
+    assert len(share.used()) == 1
 
 
 def test_reports_follow_the_dead_on_every_card(bench: Bench) -> None:
