@@ -126,7 +126,7 @@ TEST_CASE("an address is found in the mapping that it lies in, not in a gap") {
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 namespace {
 
-constexpr unsigned long trap_flag = 0x100;
+constexpr long long trap_flag = 0x100;
 MappingList* growing;
 bool is_grown;
 int steps;
