@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <mutex>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string>
 #include <sys/file.h>
@@ -175,7 +176,7 @@ World& world() {
 // one; a thread of the parent's, at work when this one was forked, is not here.
 void sweep() {
     const pid_t process = getpid();
-    for (pid_t other = 0; !sweeper.compare_exchange_weak(other, process);)
+    for (pid_t other = 0; !sweeper.compare_exchange_weak(other, process); sched_yield())
         if (other == process) other = 0;
     for (Holder& one : world().holders) {
         if (!is_dead(one)) continue;
