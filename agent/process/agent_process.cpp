@@ -177,6 +177,7 @@ Result<void> AgentProcess::start() {
                                    .legacy_variables = options_.legacy_variables,
                                    .metadata = options_.device_metadata}});
     if (auto connected = connect(); !connected) return connected;
+    wait_for_signal();  // before the first socket, which somebody has to remove
     if (auto opened = open_operator_port(); !opened) return opened;
     auto alone = take_instance();
     if (!alone) return tl::unexpected(alone.error());
@@ -220,7 +221,7 @@ void AgentProcess::wait_for_instance() {
 void AgentProcess::ask_for_instance() {
     instance_timer_.expires_after(device_interval);
     instance_timer_.async_wait([this](const error_code& error) {
-        if (error) return;
+        if (error || stopper_.joinable()) return;  // that one has the service from here on
         if (!instance_lock_) {
             const auto alone = take_instance();
             if (!alone || !*alone) return ask_for_instance();
@@ -327,7 +328,6 @@ void AgentProcess::wait_for_signal() {
 }
 
 int AgentProcess::run() {
-    wait_for_signal();
     tell_health();
     every(device_timer_, device_interval, [this] { look_at_devices(); });
     every(health_timer_, health_interval, [this] { tell_health(); });

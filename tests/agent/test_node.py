@@ -164,6 +164,17 @@ def test_a_second_agent_of_the_same_name_waits_for_the_first_to_end(agent: Agent
         pass
 
 
+def test_a_second_agent_that_waits_ends_when_it_is_told_to_and_leaves_the_first_its_sockets(agent: Agent, cluster: FakeCluster) -> None:
+    started(agent)
+    first, claim = agent.process, cluster.claim("one", [{"device": device_name(1)}])
+    started(agent, register=False)
+    assert agent.stop() == 0
+    assert not agent.kubelet.prepare_one(claim).error
+    agent.process = first
+    assert agent.stop() == 0
+    assert agent.kubelet.registration_sockets() == []
+
+
 def test_an_agent_that_cannot_open_its_sockets_once_it_is_alone_tries_on(agent: Agent, cluster: FakeCluster) -> None:
     started(agent)
     first = agent.process
