@@ -106,7 +106,8 @@ void NodeChecks::look() {
     }
     // Beside one that tells, another that does not is not the kubelet's: Docker's, for example.
     if (worst_of(runtimes).cdi != CdiState::unknown) remarks.clear();
-    if (!are_cdi_files_as_before()) clashes_ = cdi_clashes(read_cdi_files());
+    // Not everything is told of: a file may get another name, or another one be mounted on it.
+    if (!are_cdi_files_as_before() || all) clashes_ = cdi_clashes(read_cdi_files());
     remarks.insert(remarks.end(), clashes_.begin(), clashes_.end());
     const auto instances = static_cast<std::int64_t>(running_instances(parts_.instances).size());
     if (instances > 1) {

@@ -123,3 +123,16 @@ TEST_CASE("foreign CDI files are told of, and told of no longer, whatever leads 
     std::filesystem::remove(node.folder / "static/copy.yaml");
     CHECK_FALSE(node.clashes());
 }
+
+TEST_CASE("a foreign CDI file that got another name is looked at each tenth time") {
+    const Node node;
+    node.write("static/copy.yaml", "kind: nvidia.com/gpu\n");
+    CHECK_FALSE(node.clashes());
+    std::filesystem::create_hard_link(node.folder / "static/copy.yaml",
+                                      node.folder / "elsewhere/a");
+    node.write("elsewhere/a", ours);  // of which the folder is not told
+    int looks = 1;
+    while (looks < 10 && !node.clashes())
+        ++looks;
+    CHECK(node.clashes());
+}
